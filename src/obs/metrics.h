@@ -2,14 +2,14 @@
 /*
  * metrics — counters, gauges and histograms with labels, rendered as Prometheus text.
  *
- * A metric family is declared once; a series (family + label values) is found once and then updated without
- * locks or allocation. Values that live elsewhere are read by collectors at render time.
+ * A metric family is declared once; a series (family + label values) is found once and then updated
+ * without locks or allocation. Values that live elsewhere are read by collectors at render time.
  *
  * Owns:    the registry owns families and series until metrics_free.
- * Errors:  RC_NO_MEM, RC_EXISTS (name taken), RC_TOO_LARGE (more than the family's series limit; the caller
- *          then uses the series that metrics_series gives for overflow).
- * Threads: declare and series: any, under a lock. add/set/observe: any, lock-free.
- * Source:  Prometheus text exposition format 0.0.4.
+ * Errors:  RC_NO_MEM, RC_EXISTS (name taken), RC_TOO_LARGE (more than the family's series limit;
+ * the caller then uses the series that metrics_series gives for overflow). Threads: declare and
+ * series: any, under a lock. add/set/observe: any, lock-free. Source:  Prometheus text exposition
+ * format 0.0.4.
  */
 #ifndef STRATA_OBS_METRICS_H
 #define STRATA_OBS_METRICS_H
@@ -36,8 +36,8 @@ enum rc metrics_new(struct metrics **ret) MUST_CHECK;
 void metrics_free(struct metrics *m);
 enum rc metrics_declare(struct metrics *m, const struct metric_desc *desc,
                         struct metric_family **ret) MUST_CHECK;
-/* The series with these label values, made at need; never fails: past the limit or out of memory a shared
- * series with the label values "other" is returned. */
+/* The series with these label values, made at need; never fails: past the limit or out of memory a
+ * shared series with the label values "other" is returned. */
 struct metric_series *metrics_series(struct metric_family *f, const char *const *values);
 void metric_add(struct metric_series *s, double v);
 void metric_set(struct metric_series *s, double v);
