@@ -41,7 +41,7 @@ static unsigned random_height(void)
     return height;
 }
 
-struct node *node_new(struct slice name)
+struct node *map_node_new(struct slice name)
 {
     unsigned height = random_height();
     struct node *n = malloc(sizeof *n + height * sizeof n->next[0] + name.n);
@@ -53,7 +53,7 @@ struct node *node_new(struct slice name)
     return n;
 }
 
-struct version *version_new(size_t cap)
+struct version *map_version_new(size_t cap)
 {
     struct version *v = malloc(sizeof *v + cap);
 
@@ -62,12 +62,12 @@ struct version *version_new(size_t cap)
     return v;
 }
 
-size_t node_bytes(const struct node *n)
+size_t map_node_bytes(const struct node *n)
 {
     return sizeof *n + n->height * sizeof n->next[0] + n->name_n;
 }
 
-size_t version_bytes(const struct version *v)
+size_t map_version_bytes(const struct version *v)
 {
     return sizeof *v + v->cap;
 }
@@ -82,42 +82,42 @@ static void free_versions(struct version *v)
     }
 }
 
-void node_free(struct node *n)
+void map_node_free(struct node *n)
 {
     free_versions(n->newest);
     free(n);
 }
 
-const struct version *node_at(const struct node *n, uint64_t seq, int64_t now_ns)
+const struct version *map_node_at(const struct node *n, uint64_t seq, int64_t now_ns)
 {
     const struct version *v = n->newest;
 
     while (v && v->seq > seq)
         v = v->older;
-    return version_alive(v, now_ns) ? v : NULL;
+    return map_version_alive(v, now_ns) ? v : NULL;
 }
 
 /* ---- skip list ------------------------------------------------------------------------------ */
 
-struct node *list_seek(struct node *const head[MAP_HEIGHT_MAX], struct slice name)
+struct node *map_list_seek(struct node *const head[MAP_HEIGHT_MAX], struct slice name)
 {
     struct node *const *links = head;
     const struct node *known = NULL; /* already found to be at or behind name */
 
     for (unsigned level = MAP_HEIGHT_MAX; level-- > 0;) {
         while (links[level] && links[level] != known &&
-               slice_cmp(node_name(links[level]), name) < 0)
+               slice_cmp(map_node_name(links[level]), name) < 0)
             links = links[level]->next;
         known = links[level];
     }
     return links[0];
 }
 
-struct node *list_find(struct node *const head[MAP_HEIGHT_MAX], struct slice name)
+struct node *map_list_find(struct node *const head[MAP_HEIGHT_MAX], struct slice name)
 {
-    struct node *n = list_seek(head, name);
+    struct node *n = map_list_seek(head, name);
 
-    return n && slice_eq(node_name(n), name) ? n : NULL;
+    return n && slice_eq(map_node_name(n), name) ? n : NULL;
 }
 
 /* The links that lead to name, or to where it would stand. */
@@ -127,28 +127,28 @@ static void find_links(struct node *head[MAP_HEIGHT_MAX], struct slice name,
     struct node **links = head;
 
     for (unsigned level = MAP_HEIGHT_MAX; level-- > 0;) {
-        while (links[level] && slice_cmp(node_name(links[level]), name) < 0)
+        while (links[level] && slice_cmp(map_node_name(links[level]), name) < 0)
             links = links[level]->next;
         ret[level] = &links[level];
     }
 }
 
-void list_link(struct node *head[MAP_HEIGHT_MAX], struct node *n)
+void map_list_link(struct node *head[MAP_HEIGHT_MAX], struct node *n)
 {
     struct node **links[MAP_HEIGHT_MAX];
 
-    find_links(head, node_name(n), links);
+    find_links(head, map_node_name(n), links);
     for (unsigned level = 0; level < n->height; level++) {
         n->next[level] = *links[level];
         *links[level] = n;
     }
 }
 
-void list_unlink(struct node *head[MAP_HEIGHT_MAX], struct node *n)
+void map_list_unlink(struct node *head[MAP_HEIGHT_MAX], struct node *n)
 {
     struct node **links[MAP_HEIGHT_MAX];
 
-    find_links(head, node_name(n), links);
+    find_links(head, map_node_name(n), links);
     for (unsigned level = 0; level < n->height; level++) {
         assert(*links[level] == n);
         *links[level] = n->next[level];
@@ -186,7 +186,7 @@ void map_fini(struct map *m)
     while (n) {
         struct node *next = n->next[0];
 
-        node_free(n);
+        map_node_free(n);
         n = next;
     }
     free(m->expiries);
@@ -224,7 +224,7 @@ int64_t map_now_ns(struct map *m)
     return now;
 }
 
-void snapshot_open(struct map *m, struct snapshot *s)
+void map_snapshot_open(struct map *m, struct snapshot *s)
 {
     pthread_mutex_lock(&m->snapshots_lock);
     *s = (struct snapshot){ .prev = m->youngest,
@@ -235,7 +235,7 @@ void snapshot_open(struct map *m, struct snapshot *s)
     pthread_mutex_unlock(&m->snapshots_lock);
 }
 
-void snapshot_close(struct map *m, struct snapshot *s)
+void map_snapshot_close(struct map *m, struct snapshot *s)
 {
     pthread_mutex_lock(&m->snapshots_lock);
     *(s->prev ? &s->prev->next : &m->oldest) = s->next;
@@ -243,7 +243,7 @@ void snapshot_close(struct map *m, struct snapshot *s)
     pthread_mutex_unlock(&m->snapshots_lock);
 }
 
-bool snapshots_open(struct map *m)
+bool map_snapshots_open(struct map *m)
 {
     bool open;
 
@@ -253,7 +253,7 @@ bool snapshots_open(struct map *m)
     return open;
 }
 
-void snapshot_oldest(struct map *m, int64_t now_ns, uint64_t *ret_seq, int64_t *ret_now_ns)
+void map_snapshot_oldest(struct map *m, int64_t now_ns, uint64_t *ret_seq, int64_t *ret_now_ns)
 {
     pthread_mutex_lock(&m->snapshots_lock);
     *ret_seq = m->oldest ? m->oldest->seq : m->seq;
@@ -365,7 +365,7 @@ static void prune(struct map *m, struct node *n, uint64_t min_seq, struct garbag
         struct version *old = v->older;
 
         v->older = old->older;
-        sub_bytes(m, version_bytes(old));
+        sub_bytes(m, map_version_bytes(old));
         old->older = g->versions;
         g->versions = old;
     }
@@ -373,10 +373,10 @@ static void prune(struct map *m, struct node *n, uint64_t min_seq, struct garbag
 
 static void remove_node(struct map *m, struct node *n, struct garbage *g)
 {
-    list_unlink(m->head, n);
-    sub_bytes(m, node_bytes(n));
+    map_list_unlink(m->head, n);
+    sub_bytes(m, map_node_bytes(n));
     for (const struct version *v = n->newest; v; v = v->older)
-        sub_bytes(m, version_bytes(v));
+        sub_bytes(m, map_version_bytes(v));
     n->gc_next = g->nodes;
     g->nodes = n;
 }
@@ -384,12 +384,12 @@ static void remove_node(struct map *m, struct node *n, struct garbage *g)
 void map_push(struct map *m, struct node *n, struct version *v, uint64_t min_seq, struct garbage *g)
 {
     if (!n->newest) {
-        list_link(m->head, n);
-        add_bytes(m, node_bytes(n));
+        map_list_link(m->head, n);
+        add_bytes(m, map_node_bytes(n));
     }
     v->older = n->newest;
     n->newest = v;
-    add_bytes(m, version_bytes(v));
+    add_bytes(m, map_version_bytes(v));
     expiry_update(m, n);
     prune(m, n, min_seq, g);
     if (v->older || v->dead)
@@ -418,7 +418,7 @@ void map_collect(struct map *m, int64_t now_ns, size_t max, struct garbage *g)
     int64_t min_now_ns;
     size_t rounds = MIN(max, m->gc_n);
 
-    snapshot_oldest(m, now_ns, &min_seq, &min_now_ns);
+    map_snapshot_oldest(m, now_ns, &min_seq, &min_now_ns);
     while (rounds-- > 0)
         collect_first(m, min_seq, g);
     for (size_t i = 0; i < max && m->expiries_n > 0; i++) {
@@ -433,12 +433,12 @@ void map_collect(struct map *m, int64_t now_ns, size_t max, struct garbage *g)
     }
 }
 
-void garbage_free(struct garbage *g)
+void map_garbage_free(struct garbage *g)
 {
     while (g->nodes) {
         struct node *next = g->nodes->gc_next;
 
-        node_free(g->nodes);
+        map_node_free(g->nodes);
         g->nodes = next;
     }
     free_versions(STEAL(g->versions));

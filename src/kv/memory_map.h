@@ -81,35 +81,35 @@ void map_fini(struct map *m);
 
 /* Writes the name of (partition, key) to buf of MAP_NAME_MAX bytes. */
 struct slice map_name(char *buf, struct slice partition, struct slice key);
-static inline struct slice node_name(const struct node *n)
+static inline struct slice map_node_name(const struct node *n)
 {
     return slice_of(&n->next[n->height], n->name_n);
 }
 
-struct node *node_new(struct slice name);
-struct version *version_new(size_t cap);
-void node_free(struct node *n); /* with its versions */
-size_t node_bytes(const struct node *n);
-size_t version_bytes(const struct version *v);
+struct node *map_node_new(struct slice name);
+struct version *map_version_new(size_t cap);
+void map_node_free(struct node *n); /* with its versions */
+size_t map_node_bytes(const struct node *n);
+size_t map_version_bytes(const struct version *v);
 
 /* The first node at or behind name. */
-struct node *list_seek(struct node *const head[MAP_HEIGHT_MAX], struct slice name);
-struct node *list_find(struct node *const head[MAP_HEIGHT_MAX], struct slice name);
-void list_link(struct node *head[MAP_HEIGHT_MAX], struct node *n);
-void list_unlink(struct node *head[MAP_HEIGHT_MAX], struct node *n);
+struct node *map_list_seek(struct node *const head[MAP_HEIGHT_MAX], struct slice name);
+struct node *map_list_find(struct node *const head[MAP_HEIGHT_MAX], struct slice name);
+void map_list_link(struct node *head[MAP_HEIGHT_MAX], struct node *n);
+void map_list_unlink(struct node *head[MAP_HEIGHT_MAX], struct node *n);
 
-static inline bool version_alive(const struct version *v, int64_t now_ns)
+static inline bool map_version_alive(const struct version *v, int64_t now_ns)
 {
     return v && !v->dead && (v->expires_at_ns == 0 || v->expires_at_ns > now_ns);
 }
 /* What a snapshot sees of n; NULL when absent. */
-const struct version *node_at(const struct node *n, uint64_t seq, int64_t now_ns);
+const struct version *map_node_at(const struct node *n, uint64_t seq, int64_t now_ns);
 
-void snapshot_open(struct map *m, struct snapshot *s);
-void snapshot_close(struct map *m, struct snapshot *s);
-bool snapshots_open(struct map *m);
+void map_snapshot_open(struct map *m, struct snapshot *s);
+void map_snapshot_close(struct map *m, struct snapshot *s);
+bool map_snapshots_open(struct map *m);
 /* The oldest open snapshot's view; that of the present when none is open. */
-void snapshot_oldest(struct map *m, int64_t now_ns, uint64_t *ret_seq, int64_t *ret_now_ns);
+void map_snapshot_oldest(struct map *m, int64_t now_ns, uint64_t *ret_seq, int64_t *ret_now_ns);
 int64_t map_now_ns(struct map *m); /* wall time that does not go back */
 
 /* Room for `more` further expiring entries. */
@@ -119,6 +119,6 @@ void map_push(struct map *m, struct node *n, struct version *v, uint64_t min_seq
               struct garbage *g);
 /* Removes up to max entries each of what was superseded and what expired. */
 void map_collect(struct map *m, int64_t now_ns, size_t max, struct garbage *g);
-void garbage_free(struct garbage *g);
+void map_garbage_free(struct garbage *g);
 
 #endif
