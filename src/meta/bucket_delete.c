@@ -155,19 +155,14 @@ static enum rc close_and_remove(struct closing *c)
 /* Undoes the closing. When the removal had gone through after all, the delete has succeeded. */
 static enum rc give_up(struct closing *c, enum rc why)
 {
-    bool not_there = note_error(why) == S3E_NO_SUCH_BUCKET;
-    struct note kept;
-    struct meta_shield shield;
+    struct shield shield;
     enum rc rc;
 
-    if (not_there)
+    if (note_error(why) == S3E_NO_SUCH_BUCKET)
         return why;
-    kept = note_slot ? *note_slot : (struct note){ 0 };
-    meta_shield_begin(&shield, SHIELD_MS);
+    shield_begin(&shield, SHIELD_MS);
     rc = guard_reopen(c->meta, c->bucket, c->token);
-    meta_shield_end(&shield);
-    if (note_slot)
-        *note_slot = kept;
+    shield_end(&shield);
     return rc == RC_NOT_FOUND && why != RC_EXISTS && !c->lost ? RC_OK : why;
 }
 

@@ -40,16 +40,3 @@ struct kv *meta_kv(struct meta *m)
 {
     return m->kv;
 }
-
-void meta_shield_begin(struct meta_shield *s, int64_t allow_ms)
-{
-    s->cancelled = fiber_uncancel();
-    s->deadline_ns = fiber_set_deadline(clock_mono_ns() + allow_ms * NS_PER_MS);
-}
-
-void meta_shield_end(struct meta_shield *s)
-{
-    (void)fiber_set_deadline(s->deadline_ns);
-    if (s->cancelled)
-        fiber_cancel(fiber_current());
-}

@@ -13,6 +13,7 @@
 #include "meta/keys.h"
 #include "meta/meta.h"
 #include "meta/row.h"
+#include "meta/shield.h"
 #include "rt/rt.h"
 
 /* Of what one call reads and builds by itself. */
@@ -81,17 +82,6 @@ struct gc_ticket {
 void gc_ticket_init(const struct meta *m, struct gc_ticket *t);
 enum rc gc_write(struct kv_txn *t, struct arena *a, const struct gc_ticket *ticket,
                  const struct extent *e, size_t n) MUST_CHECK;
-
-/* ---- waits of cleaning up ------------------------------------------------------------------- */
-
-/* Lets a cancelled or late fiber finish what must not be left half done. Restored by
- * meta_shield_end. */
-struct meta_shield {
-    int64_t deadline_ns;
-    bool cancelled;
-};
-void meta_shield_begin(struct meta_shield *s, int64_t allow_ms);
-void meta_shield_end(struct meta_shield *s);
 
 static inline unsigned meta_shard_of(const struct meta_bucket *b, uint64_t key_hash)
 {

@@ -291,13 +291,13 @@ static enum rc find_out(struct write *w, bool *ret_committed)
  * put our extents on the GC queue; the caller doing so again is harmless. */
 static enum rc resolve(struct write *w, enum rc why)
 {
-    struct meta_shield shield;
+    struct shield shield;
     bool committed = false;
     enum rc rc;
 
-    meta_shield_begin(&shield, RESOLVE_MS);
+    shield_begin(&shield, RESOLVE_MS);
     rc = find_out(w, &committed);
-    meta_shield_end(&shield);
+    shield_end(&shield);
     if (rc)
         return fail_rc(RC_TIMEOUT, "the outcome of a metadata commit is unknown");
     if (committed)
