@@ -13,8 +13,8 @@
  *
  * Owns:    slice arguments are borrowed for the call. Returned items live in the arena or until the stated
  *          next call.
- * Errors:  RC_NOT_FOUND, RC_CONFLICT (commit), RC_TOO_LARGE, RC_NO_MEM, RC_NO_SPACE, RC_UNAVAILABLE,
- *          RC_TIMEOUT (commit: outcome unknown), RC_CANCELLED, RC_CORRUPT. A failing store is never
+ * Errors:  RC_NOT_FOUND, RC_CONFLICT (commit), RC_TOO_LARGE, RC_INVALID (an empty partition or key),
+ *          RC_NO_MEM, RC_NO_SPACE, RC_UNAVAILABLE, RC_TIMEOUT (commit: outcome unknown), RC_CANCELLED, RC_CORRUPT. A failing store is never
  *          RC_NOT_FOUND.
  * Threads: a store serves all loops at once; a transaction or scan belongs to one fiber. Calls may park.
  */
@@ -47,7 +47,7 @@ enum kv_scan_flags {
     KV_HEAD = 1,
 };
 
-/* Ranges are [from, to): an empty `to` means the end of the partition. */
+/* Ranges are [from, to): an empty `to` means the end of the partition. Bounds obey KV_KEY_MAX. */
 struct kv_range {
     struct slice partition, from, to;
     unsigned flags; /* enum kv_scan_flags */
@@ -105,10 +105,11 @@ struct kv {
     const struct kv_ops *ops;
 };
 struct kv_txn {
-    struct kv *kv;
+    struct kv *kv; /* these two are set by kv_begin */
+    size_t bytes;  /* of keys and values written so far, against KV_TXN_BYTES_MAX */
 };
 struct kv_scan {
-    struct kv *kv;
+    struct kv *kv; /* set by the functions that open */
 };
 
 enum rc kv_get(struct kv *, struct slice partition, struct slice key, struct arena *a,
@@ -121,7 +122,8 @@ void kv_scan_close(struct kv_scan *); /* NULL is allowed */
 enum rc kv_begin(struct kv *, struct slice home, struct kv_txn **ret) MUST_CHECK;
 enum rc kv_txn_get(struct kv_txn *, struct slice key, struct arena *a,
                    struct kv_item *ret) MUST_CHECK;
-/* Range of the home partition (range->partition is ignored). Does not see the transaction's own writes. */
+/* Range of the home partition (range->partition is ignored). Does not see the transaction's own writes.
+ * Close it before commit and free. */
 enum rc kv_txn_scan_open(struct kv_txn *, const struct kv_range *range,
                          struct kv_scan **ret) MUST_CHECK;
 enum rc kv_txn_put(struct kv_txn *, struct slice partition, struct slice key,
@@ -133,6 +135,8 @@ enum rc kv_txn_delete(struct kv_txn *, struct slice partition, struct slice key)
  * wider of the two). Blind and commutative: it joins no read set and never conflicts with other adds. */
 enum rc kv_txn_add(struct kv_txn *, struct slice partition, struct slice key, const int64_t *deltas,
                    unsigned n) MUST_CHECK;
+/* One of the above. */
+enum rc kv_txn_write(struct kv_txn *, const struct kv_write *w) MUST_CHECK;
 enum rc kv_txn_commit(struct kv_txn *) MUST_CHECK;
 void kv_txn_free(struct kv_txn *);
 
