@@ -13,6 +13,9 @@
 
 #include "base/base.h"
 
+/* ISA-L exports another function of this name. */
+#define crc32_ieee strata_crc32_ieee
+
 uint32_t crc32_ieee(uint32_t crc, const void *p, size_t n);
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 uint64_t crc64nvme(uint64_t crc, const void *p, size_t n);

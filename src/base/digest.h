@@ -33,13 +33,12 @@ void digest_fini(struct digest *d); /* zeroed or finished already is fine */
 /* One-shot forms; they use a context kept per thread, so cannot fail after the first use. */
 void digest_once(enum digest_kind kind, const void *p, size_t n, unsigned char *out);
 
-/* HMAC-SHA256 (RFC 2104) with a key prepared once. */
+/* HMAC-SHA256 (RFC 2104) with a key prepared once: secret, so not for logs. */
 struct hmac_key {
-    unsigned char inner[64], outer[64]; /* the key xor ipad, opad */
+    uint32_t inner[8], outer[8]; /* SHA-256 after the block of key xor ipad, and xor opad */
 };
 void hmac_key_init(struct hmac_key *k, struct slice key);
-void hmac_sha256(const struct hmac_key *k, const void *p, size_t n,
-                 unsigned char out[SHA256_SIZE]);
+void hmac_sha256(const struct hmac_key *k, const void *p, size_t n, unsigned char out[SHA256_SIZE]);
 
 /* True when equal; time does not depend on where they differ. */
 bool digest_equal(const void *a, const void *b, size_t n);
