@@ -3,9 +3,10 @@
  * data — a store of immutable chunks of at most 4 MiB behind a vtable. It knows nothing of objects.
  *
  * Owns:    byte arguments are borrowed for the call; extents are values.
- * Errors:  RC_NOT_FOUND (no such chunk), RC_CORRUPT (bytes are not what was put), RC_NO_SPACE, RC_NO_MEM,
- *          RC_UNAVAILABLE, RC_TIMEOUT, RC_CANCELLED. A failing store is never RC_NOT_FOUND.
- * Threads: a store serves all loops at once. Calls may park. Many puts in flight at once are expected.
+ * Errors:  RC_NOT_FOUND (no such chunk), RC_CORRUPT (bytes are not what was put), RC_NO_SPACE,
+ * RC_NO_MEM, RC_UNAVAILABLE, RC_TIMEOUT, RC_CANCELLED. A failing store is never RC_NOT_FOUND.
+ * Threads: a store serves all loops at once. Calls may park. Many puts in flight at once are
+ * expected.
  */
 #ifndef STRATA_DATA_DATA_H
 #define STRATA_DATA_DATA_H
@@ -38,9 +39,10 @@ struct data_stats {
 };
 
 enum data_caps {
-    DATA_CAP_LIST = 1,       /* scan() works */
-    DATA_CAP_PART_CRC = 2,   /* reads of parts are verified by the driver (sums per 64 KiB block) */
-    DATA_CAP_READ_COPY = 4,  /* reads are memory speed: no prefetch needed */
+    DATA_CAP_LIST = 1,      /* scan() works */
+    DATA_CAP_PART_CRC = 2,  /* reads of parts are verified by the driver (sums per 64 KiB block) */
+    DATA_CAP_READ_COPY = 4, /* reads are memory speed: no prefetch needed */
+    DATA_CAP_PUT_CRC = 8,   /* put computes crc32c itself, off the loop, and fills it in */
 };
 
 struct data;
@@ -66,18 +68,29 @@ struct data_ops {
     void (*close)(struct data *); /* no calls in flight */
 };
 
+/* Kept by the functions below, for data_stats. */
+struct data_counters {
+    _Atomic uint64_t puts, gets, deletes, put_bytes, get_bytes, errors, crc_errors;
+};
+
 /* Every driver embeds this as `base`. Callers use the functions below, never ops. */
 struct data {
     const struct data_ops *ops;
     bool verify; /* check each whole-chunk read's CRC; default true */
+    struct data_counters counters;
 };
 
-/* 1 … DATA_CHUNK_MAX bytes in all. The extent's length and crc32c are filled here, once for all drivers,
- * and passed to the driver in *ret before its put. */
+/* For drivers: sets up base. */
+void data_init(struct data *, const struct data_ops *ops);
+
+/* 1 … DATA_CHUNK_MAX bytes in all. The extent's length and crc32c are filled here, once for all
+ * drivers, and passed to the driver in *ret before its put (crc32c only without DATA_CAP_PUT_CRC).
+ * hint may be NULL. */
 enum rc data_put(struct data *, const struct data_hint *hint, const struct iovec *iov, int iov_n,
                  struct extent *ret) MUST_CHECK;
-/* Whole chunks are verified against e->crc32c here. Parts are verified by drivers with DATA_CAP_PART_CRC;
- * with others a caller that needs the check reads the whole. RC_INVALID past the chunk's end. */
+/* Whole chunks are verified against e->crc32c here. Parts are verified by drivers with
+ * DATA_CAP_PART_CRC; with others a caller that needs the check reads the whole. RC_INVALID past the
+ * chunk's end. */
 enum rc data_get(struct data *, const struct extent *e, uint32_t offset, void *out,
                  uint32_t n) MUST_CHECK;
 enum rc data_remove(struct data *, const struct extent *e, size_t n) MUST_CHECK;
