@@ -12,6 +12,7 @@
  *
  * Threads: all of it belongs to one loop, but for sums_update on the pool.
  */
+#include "base/encode.h"
 #include "object/object_priv.h"
 
 /* What is worth a pool thread, and how much it gets at once. */
@@ -51,7 +52,8 @@ struct put {
     struct fiber_queue segments;
     struct fiber_sem chunks_left;
     struct wait_group fibers;
-    bool hashing; /* the hasher runs */
+    bool hashing;    /* the hasher runs */
+    bool installing; /* the metadata transaction has begun */
     struct extent *extents;
     size_t extents_n, extents_room;
     enum rc rc; /* first failure of a fiber */
@@ -428,33 +430,45 @@ static void discard(struct put *p)
     shield_end(&shield);
 }
 
-static enum rc install(struct object_engine *e, const struct meta_bucket *b, struct slice key,
-                       struct meta_object *o, const struct meta_cond *cond,
-                       const struct object_source *source, const struct object_sums *sums)
+/* Lets the source have its say on the sums. */
+static enum rc finish(const struct object_source *source, const struct object_sums *sums,
+                      struct meta_object *o)
 {
-    enum rc rc = RC_OK;
-
     o->head.size = sums->size;
     o->head.parts = 0;
     memcpy(o->head.md5, sums->md5, sizeof o->head.md5);
-    if (source->finish)
-        rc = source->finish(source->arg, sums, o);
-    return rc ? rc : meta_object_put(e->meta, b, key, o, cond);
+    return source->finish ? source->finish(source->arg, sums, o) : RC_OK;
+}
+
+struct hash_once {
+    unsigned want;
+    struct slice body;
+    struct object_sums sums;
+};
+
+static void hash_body(void *arg)
+{
+    struct hash_once *h = arg;
+
+    sums_once(h->want, h->body.p, h->body.n, &h->sums);
 }
 
 static enum rc install_inline(struct object_engine *e, const struct meta_bucket *b,
                               struct slice key, struct meta_object *o, const struct meta_cond *cond,
                               const struct object_source *source, struct slice body)
 {
-    struct object_sums sums;
+    struct hash_once hash = { .want = source->want, .body = body };
     enum rc rc;
 
-    sums_once(source->want, body.p, body.n, &sums);
+    if (body.n < INLINE_HASH_MAX || offload(hash_body, &hash))
+        hash_body(&hash);
     o->is_inline = true;
     o->body = body;
     o->extents = NULL;
     o->extents_n = 0;
-    rc = install(e, b, key, o, cond, source, &sums);
+    rc = finish(source, &hash.sums, o);
+    if (!rc)
+        rc = meta_object_put(e->meta, b, key, o, cond);
     o->body = SLICE_NONE; /* lives no longer */
     return rc;
 }
@@ -488,6 +502,7 @@ static enum rc install_chunks(struct put *p, struct arena *a, const struct meta_
                               struct slice key, struct meta_object *o, const struct meta_cond *cond)
 {
     struct object_sums sums;
+    enum rc rc;
 
     sums_final(&p->sums, &sums);
     assert(sums.size == p->size);
@@ -501,7 +516,11 @@ static enum rc install_chunks(struct put *p, struct arena *a, const struct meta_
             return RC_NO_MEM;
         memcpy(o->extents, p->extents, p->extents_n * sizeof *o->extents);
     }
-    return install(p->engine, b, key, o, cond, p->source, &sums);
+    rc = finish(p->source, &sums, o);
+    if (rc)
+        return rc;
+    p->installing = true;
+    return meta_object_put(p->engine->meta, b, key, o, cond);
 }
 
 /* Waits for all chunks. RC_OK: all are stored and summed. */
@@ -531,7 +550,7 @@ static enum rc put_stream(struct put *p, struct arena *a, const struct meta_buck
     if (!rc)
         rc = install_chunks(p, a, b, key, o, cond);
     /* Of an unknown outcome the chunks may be in use. */
-    if (rc && !(rc == RC_TIMEOUT && !p->rc))
+    if (rc && !(rc == RC_TIMEOUT && p->installing))
         discard(p);
     return rc;
 }
