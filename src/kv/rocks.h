@@ -2,15 +2,15 @@
 /*
  * rocks — the embedded key-value store: RocksDB in a local directory, with group commit.
  *
- * Commits of all loops go through one thread, which checks each against the store and those before it,
- * and writes what passed with one sync of the log. Reads run on the caller's loop when memory has the
- * answer, else on the pool.
+ * Commits of all loops go through one thread, which checks each against the store and those before
+ * it, and writes what passed with one sync of the log. Reads run on the caller's loop when memory
+ * has the answer, else on the pool.
  *
  * Owns:    the directory, locked against other processes, until kv_close.
  * Errors:  RC_UNAVAILABLE (locked, or I/O errors; the note has the text), RC_CORRUPT, RC_NO_SPACE,
  *          RC_NO_MEM.
- * Threads: open and close on any thread; they block. Calls may also be made off fibers; they then block
- *          the thread.
+ * Threads: open and close on any thread; they block. Calls may also be made off fibers; they then
+ * block the thread.
  */
 #ifndef STRATA_KV_ROCKS_H
 #define STRATA_KV_ROCKS_H

@@ -2,16 +2,17 @@
 /*
  * The commit thread: the only writer of the database.
  *
- *     inbox (lock-free stack) → pending (in order of arrival) → check, stage → one write, one sync → wake
+ *     inbox (lock-free stack) → pending (in order of arrival) → check, stage → one write, one sync
+ * → wake
  *
  * Invariants:
- *   1. A transaction is staged only if everything that it read is as it was, counting what this batch has
- *      staged before. Once it is being staged nothing can fail but the write itself.
+ *   1. A transaction is staged only if everything that it read is as it was, counting what this
+ * batch has staged before. Once it is being staged nothing can fail but the write itself.
  *   2. All of a batch is one RocksDB write batch, so it is applied whole or not at all.
  *   3. `visible` moves before any transaction of the batch is woken.
  *   4. After a failed write nothing that this thread remembers of the batch is kept.
- *   5. A key is not both added to and put or deleted in one batch: the later one begins the next batch.
- *      So sums are written once, at the batch's end, whatever the order of adds.
+ *   5. A key is not both added to and put or deleted in one batch: the later one begins the next
+ * batch. So sums are written once, at the batch's end, whatever the order of adds.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -291,8 +292,7 @@ static void stage_counters(struct committer *c)
 static void restart_expired(struct committer *c, const struct rocks_txn *t)
 {
     for (const struct rocks_write *w = t->writes; w; w = w->next) {
-        struct counter *k =
-            w->kind == KV_ADD ? counters_find(&c->counters, w->hash, w->key) : NULL;
+        struct counter *k = w->kind == KV_ADD ? counters_find(&c->counters, w->hash, w->key) : NULL;
 
         if (!k || k->dirty || !k->expires_at_ns || k->expires_at_ns > clock_wall_ns())
             continue;
@@ -401,8 +401,8 @@ static void finish_all(struct committer *c, struct rocks_txn *t, enum rc rc)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* See rocks_priv.h. Failed writes may have pushed the number ahead of what RocksDB will come up with after
- * a restart; then it is stored. */
+/* See rocks_priv.h. Failed writes may have pushed the number ahead of what RocksDB will come up
+ * with after a restart; then it is stored. */
 static void next_number(struct committer *c)
 {
     uint64_t latest = rocksdb_get_latest_sequence_number(c->r->db);
@@ -423,7 +423,8 @@ static enum rc write_batch(struct committer *c)
 
     rocksdb_write(c->r->db, c->options, c->batch, &error);
     if (error) {
-        /* Whether a crash now would keep the batch is unknown; in this process it did not happen. */
+        /* Whether a crash now would keep the batch is unknown; in this process it did not happen.
+         */
         recent_reset(&c->recent, c->seq);
         counters_clear(&c->counters);
         rocks_count(&c->stats.errors, 1);
@@ -519,7 +520,8 @@ static enum rc load_number(struct committer *c)
     uint64_t stored = 0, keys = 0;
     size_t n;
 
-    value = rocksdb_get_cf(c->r->db, c->r->full, c->r->entries, meta_seq_key, META_SEQ_N, &n, &error);
+    value =
+        rocksdb_get_cf(c->r->db, c->r->full, c->r->entries, meta_seq_key, META_SEQ_N, &n, &error);
     if (error) {
         enum rc rc = rocks_error(error, why);
 

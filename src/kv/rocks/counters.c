@@ -5,8 +5,8 @@ static struct counter **find_link(struct counters *cs, uint64_t hash, struct sli
 {
     struct counter **link = &cs->buckets[(hash >> 32) % COUNTER_BUCKETS];
 
-    while (*link && ((*link)->hash != hash ||
-                     !slice_eq(slice_of((*link)->key, (*link)->key_n), key)))
+    while (*link &&
+           ((*link)->hash != hash || !slice_eq(slice_of((*link)->key, (*link)->key_n), key)))
         link = &(*link)->next;
     return link;
 }

@@ -2,9 +2,9 @@
 /*
  * Opening and closing, options, and the calls that are about the store as a whole.
  *
- * Log recovery is point-in-time: it stops at the first damaged record, so what is there after a crash is a
- * prefix of the batches, and every acknowledged batch is in it. RocksDB 7 reuses log files only together
- * with a recovery that may skip records; so files are not reused here.
+ * Log recovery is point-in-time: it stops at the first damaged record, so what is there after a
+ * crash is a prefix of the batches, and every acknowledged batch is in it. RocksDB 7 reuses log
+ * files only together with a recovery that may skip records; so files are not reused here.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -19,8 +19,8 @@
 #define MIB ((size_t)1 << 20)
 #define POINT_IN_TIME_RECOVERY 2
 #define INFO_LOG_WARN 2
-#define BLOB_MIN_SIZE 2048                       /* tails from here on go to blob files */
-#define EXPIRED_KEPT_NS (600 * NS_PER_S)         /* readers with old snapshots may still be there */
+#define BLOB_MIN_SIZE 2048               /* tails from here on go to blob files */
+#define EXPIRED_KEPT_NS (600 * NS_PER_S) /* readers with old snapshots may still be there */
 #define PROBE_NS NS_PER_S
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -64,8 +64,8 @@ static void set_table_options(rocksdb_options_t *o, rocksdb_cache_t *cache)
 
 static void set_common_options(rocksdb_options_t *o, const struct kv_rocks_config *cfg)
 {
-    rocksdb_options_set_write_buffer_size(
-        o, cfg->write_buffer_bytes ? cfg->write_buffer_bytes : 64 * MIB);
+    rocksdb_options_set_write_buffer_size(o, cfg->write_buffer_bytes ? cfg->write_buffer_bytes
+                                                                     : 64 * MIB);
     rocksdb_options_set_max_write_buffer_number(o, 4);
     rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
     rocksdb_options_set_memtable_whole_key_filtering(o, 1);
@@ -130,8 +130,9 @@ static enum rc open_database(struct rocks *r, const struct kv_rocks_config *cfg)
     rocksdb_column_family_handle_t *handles[2];
     char *error = NULL;
 
-    r->db = rocksdb_open_column_families(options[0], cfg->directory, 2, names,
-                                         (const rocksdb_options_t *const *)options, handles, &error);
+    r->db =
+        rocksdb_open_column_families(options[0], cfg->directory, 2, names,
+                                     (const rocksdb_options_t *const *)options, handles, &error);
     rocksdb_options_destroy(options[0]);
     rocksdb_options_destroy(options[1]);
     if (error) {
@@ -205,10 +206,9 @@ static bool wait_done(struct rocks_txn *t, int64_t deadline_ns)
 
 static enum rc probe_write(struct rocks *r)
 {
-    struct kv_write w = { .kind = KV_PUT,
-                          .partition = slice_of("\0", 1),
-                          .key = SLICE("probe"),
-                          .expires_at_ns = 1 };
+    struct kv_write w = {
+        .kind = KV_PUT, .partition = SLICE(""), .key = SLICE("probe"), .expires_at_ns = 1
+    };
     struct kv_txn *base;
     struct rocks_txn *t;
     enum rc rc = rocks_begin(&r->base, w.partition, &base);
@@ -244,7 +244,7 @@ static void run_probe(void *arg)
     rocksdb_pinnableslice_t *pin = NULL;
     char why[ROCKS_WHY_SIZE];
 
-    job->rc = rocks_peek(job->r, SLICE("\1\0probe"), &e, &pin, why);
+    job->rc = rocks_peek(job->r, SLICE("\0probe"), &e, &pin, why);
     if (pin)
         rocksdb_pinnableslice_destroy(pin);
     if (job->rc && job->rc != RC_NOT_FOUND) {
@@ -290,7 +290,6 @@ static void rocks_stats(struct kv *kv, struct kv_stats *ret)
         ret->gets += r->counts[i].gets;
         ret->scans += r->counts[i].scans;
         ret->scan_items += r->counts[i].scan_items;
-        ret->commits += r->counts[i].commits;
     }
     ret->disk_bytes =
         property(r, "rocksdb.total-sst-files-size") + property(r, "rocksdb.total-blob-file-size");
@@ -368,8 +367,7 @@ enum rc kv_rocks_open(const struct kv_rocks_config *cfg, struct kv **ret)
         r->hash_seed = (uint64_t)clock_mono_ns();
     r->cache =
         rocksdb_cache_create_lru(cfg->block_cache_bytes ? cfg->block_cache_bytes : 256 * MIB);
-    r->filter =
-        rocksdb_compactionfilter_create(NULL, filter_free, filter_expired, filter_name);
+    r->filter = rocksdb_compactionfilter_create(NULL, filter_free, filter_expired, filter_name);
     make_read_options(r);
     rc = open_database(r, cfg);
     if (!rc)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Point reads. The first try asks memory alone, on the caller's thread; when RocksDB would have to read a
- * file, the read is repeated on the pool.
+ * Point reads. The first try asks memory alone, on the caller's thread; when RocksDB would have to
+ * read a file, the read is repeated on the pool.
  *
- * Head and tail are read one after the other. Without a snapshot a commit may fall between the two: then
- * their versions differ, and the read begins again.
+ * Head and tail are read one after the other. Without a snapshot a commit may fall between the two:
+ * then their versions differ, and the read begins again.
  */
 #include "base/clock.h"
 #include "base/encode.h"

@@ -55,7 +55,8 @@ static void turn_over(struct recent *rec, uint64_t batch)
     clear(t);
     rec->young_n = 0;
     rec->floor = rec->young_floor;
-    /* Part of this batch is in the old table, so the young one alone knows only what comes after. */
+    /* Part of this batch is in the old table, so the young one alone knows only what comes after.
+     */
     rec->young_floor = batch;
 }
 

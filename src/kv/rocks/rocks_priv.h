@@ -2,17 +2,17 @@
 /*
  * rocks_priv — what the files of the RocksDB driver share.
  *
- * Two column families hold the entries, under the key "length of partition (1 byte), partition, key":
- *   default  flags (1), version (8), [expiry (8)], [length of the whole value (4)], value or its head
- *   tail     version (8), the rest of a value whose head is in default
- * A tail belongs to a head of the same version; others are leftovers that nobody reads. Keys that begin
- * with a zero byte are the driver's own. Integers are big-endian.
+ * Two column families hold the entries, under the key "length of partition (1 byte), partition,
+ * key": default  flags (1), version (8), [expiry (8)], [length of the whole value (4)], value or
+ * its head tail     version (8), the rest of a value whose head is in default A tail belongs to a
+ * head of the same version; others are leftovers that nobody reads. Keys that begin with a zero
+ * byte are the driver's own. Integers are big-endian.
  *
- * The version is the number of the commit batch. Numbers only grow, also across restarts: a batch takes
- * the number after RocksDB's newest sequence number, of which it uses at least one.
+ * The version is the number of the commit batch. Numbers only grow, also across restarts: a batch
+ * takes the number after RocksDB's newest sequence number, of which it uses at least one.
  *
- * Threads: struct rocks is immutable after open but for its atomics; a transaction is its fiber's until
- *          it is queued, then the commit thread's until it is woken.
+ * Threads: struct rocks is immutable after open but for its atomics; a transaction is its fiber's
+ * until it is queued, then the commit thread's until it is woken.
  */
 #ifndef STRATA_KV_ROCKS_PRIV_H
 #define STRATA_KV_ROCKS_PRIV_H
@@ -32,7 +32,7 @@ struct committer;
 
 /* Kept per loop, so that loops do not share cache lines. */
 struct rocks_counts {
-    _Atomic uint64_t gets, scans, scan_items, cold_reads, commits;
+    _Atomic uint64_t gets, scans, scan_items, cold_reads;
 } __attribute__((aligned(64)));
 
 struct rocks {
@@ -41,7 +41,8 @@ struct rocks {
     rocksdb_column_family_handle_t *entries, *tails;
     rocksdb_cache_t *cache;
     rocksdb_compactionfilter_t *filter;
-    rocksdb_readoptions_t *cached; /* of memory only: answers "incomplete" rather than read a disk */
+    rocksdb_readoptions_t
+        *cached; /* of memory only: answers "incomplete" rather than read a disk */
     rocksdb_readoptions_t *full;
     struct committer *committer;
     uint64_t hash_seed;
@@ -92,8 +93,8 @@ bool rocks_error_is_incomplete(const char *text);
 
 /* ---- read.c --------------------------------------------------------------------------------- */
 
-/* One point read. The answer goes to item (RC_OK); seen is filled for RC_OK and RC_NOT_FOUND: the version
- * of the entry that is stored, also of an expired one, or 0. */
+/* One point read. The answer goes to item (RC_OK); seen is filled for RC_OK and RC_NOT_FOUND: the
+ * version of the entry that is stored, also of an expired one, or 0. */
 struct rocks_read {
     struct rocks *r;
     const rocksdb_snapshot_t *snapshot; /* NULL: the present */
@@ -148,7 +149,7 @@ struct rocks_txn {
     struct kv_txn base;
     struct rocks *r;
     struct arena arena;
-    struct slice home; /* encoded, without a key */
+    struct slice home;                  /* encoded, without a key */
     const rocksdb_snapshot_t *snapshot; /* taken by the first read */
     rocksdb_readoptions_t *options;
     uint64_t seen; /* every batch up to this one is in the snapshot */
@@ -204,8 +205,8 @@ int64_t committer_last_ok_ns(struct committer *c);
 struct recent_slot {
     uint64_t hash, batch; /* batch 0: empty */
 };
-/* Owned by the commit thread. Two tables of the same size; when the young one is full it becomes the old
- * one, and the old one is forgotten: then batches up to `floor` are not known in full. */
+/* Owned by the commit thread. Two tables of the same size; when the young one is full it becomes
+ * the old one, and the old one is forgotten: then batches up to `floor` are not known in full. */
 struct recent {
     struct recent_slot *young, *old;
     size_t young_n;
@@ -216,7 +217,8 @@ void recent_fini(struct recent *rec);
 /* Forgets everything up to and including batch. */
 void recent_reset(struct recent *rec, uint64_t batch);
 void recent_note(struct recent *rec, uint64_t hash, uint64_t batch);
-/* The newest batch known to have changed the key (or one with the same hash); 0: none after floor. */
+/* The newest batch known to have changed the key (or one with the same hash); 0: none after floor.
+ */
 uint64_t recent_find(const struct recent *rec, uint64_t hash);
 
 /* ---- counters.c: the values of counter entries, as the commit thread left them --------------- */

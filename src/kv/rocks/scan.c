@@ -5,11 +5,11 @@
  *   hot   the iterator reads memory alone, on the caller's thread
  *   cold  a second iterator runs on the pool and copies runs of items to a buffer
  *
- * A scan begins hot and turns cold when the hot iterator meets a block that is not in memory (or a long run
- * of deleted entries); it stays cold until it is closed.
+ * A scan begins hot and turns cold when the hot iterator meets a block that is not in memory (or a
+ * long run of deleted entries); it stays cold until it is closed.
  *
- * Invariant: `pos` is the key where the next item is to be found; `after` says that it lies behind pos. In
- * the hot state it is kept only across moves of the iterator.
+ * Invariant: `pos` is the key where the next item is to be found; `after` says that it lies behind
+ * pos. In the hot state it is kept only across moves of the iterator.
  */
 #include "base/clock.h"
 #include "base/encode.h"

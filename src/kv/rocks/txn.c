@@ -2,8 +2,8 @@
 /*
  * Transactions, the fiber's half: reads in a snapshot, a read set, a buffer of encoded writes.
  *
- * The first read takes the snapshot. A transaction holds one write per key; a later write to the same
- * key is merged into it, so the order among keys does not matter.
+ * The first read takes the snapshot. A transaction holds one write per key; a later write to the
+ * same key is merged into it, so the order among keys does not matter.
  */
 #include "base/clock.h"
 #include "base/encode.h"
