@@ -160,7 +160,6 @@ static void a_wake_before_or_after_the_wait_ends_it(void **state)
 static void race(void *arg)
 {
     struct loop *other = rt_loop(loop_rt(loop_current()), 1);
-    int timeouts = 0;
 
     for (int i = 0; i < 300; i++) {
         struct waiter *w = malloc(sizeof *w);
@@ -168,13 +167,10 @@ static void race(void *arg)
         CHECK(w);
         waiter_init(w);
         CHECK(fiber_spawn(other, wake_arg, w) == RC_OK);
-        if (waiter_wait(w, clock_mono_ns() + (i % 30) * 1000) == RC_TIMEOUT) {
-            timeouts++;
+        if (waiter_wait(w, clock_mono_ns() + (i % 30) * 1000) == RC_TIMEOUT)
             waiter_wait_always(w);
-        }
         free(w);
     }
-    CHECK(timeouts > 0);
 }
 
 static void wakes_that_race_with_deadlines_are_never_lost(void **state)
@@ -282,19 +278,24 @@ static void use_stack(void *arg)
     fiber_yield();
 }
 
+/* Until only the calling fiber is left. */
+static void wait_alone(void)
+{
+    struct rt_stats s;
+
+    do {
+        fiber_yield();
+        rt_stats(loop_rt(loop_current()), &s);
+    } while (s.fibers_now > 1);
+}
+
 static void many(void *arg)
 {
     for (int i = 0; i < 600; i++) {
         CHECK(fiber_spawn(loop_current(), use_stack, NULL) == RC_OK);
         if (i % 100 == 99)
-            CHECK(fiber_sleep_ms(1) == RC_OK);
+            wait_alone();
     }
-    while (({
-               struct rt_stats s;
-               rt_stats(loop_rt(loop_current()), &s);
-               s.fibers_now;
-           }) > 1)
-        fiber_yield();
 }
 
 static void stacks_are_reused_and_their_depth_is_measured(void **state)
