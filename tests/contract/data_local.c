@@ -452,7 +452,7 @@ static void failed_writes_leave_nothing(void *arg)
     kept = suite_put(d, 100000, 1);
     sys_bad();
     for (unsigned i = 0; i < ARRAY_LEN(errors); i++)
-        for (int limit = 0; limit <= 5000; limit += 5000) {
+        for (int limit = 0; limit <= 3000; limit += 3000) {
             fail_errno = errors[i];
             write_limit = limit; /* short first, then the error */
             fail_writes_from = limit ? 1 : 0;
