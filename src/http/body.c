@@ -144,7 +144,7 @@ enum rc http_body_read(struct http_req *req, void *p, size_t n, size_t *ret_n)
 {
     struct http_conn *c = req->conn;
     struct http_work *w = c->work;
-    uint64_t left;
+    uint64_t left = 0;
     size_t got;
     enum rc rc = find_data(c, &left);
 
@@ -171,7 +171,7 @@ enum rc http_body_peek(struct http_req *req, size_t n, struct slice *ret)
 {
     struct http_conn *c = req->conn;
     struct http_work *w = c->work;
-    uint64_t left;
+    uint64_t left = 0;
     enum rc rc = find_data(c, &left);
 
     if (!rc && w->pos == w->end)

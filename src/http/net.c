@@ -86,27 +86,13 @@ static enum rc tls_try_read(struct http_conn *c, void *p, size_t n, size_t *ret_
     }
 }
 
-/* A read that did not fill its buffer has emptied the socket (epoll(7)): the next edge tells of
- * more, so the read that would only find EAGAIN is saved. */
-static void note_short_read(struct http_conn *c, size_t asked, size_t got)
-{
-    if (got > 0 && got < asked && !c->io.hung_up)
-        c->io.readable = false;
-}
-
 enum rc http_net_read(struct http_conn *c, void *p, size_t n, size_t *ret_n, int64_t deadline_ns)
 {
     enum rc rc;
 
     if (c->cut)
         return RC_CANCELLED;
-    if (c->ssl) {
-        rc = tls_read(c, p, n, ret_n, deadline_ns);
-    } else {
-        rc = io_read(&c->io, p, n, ret_n, deadline_ns);
-        if (!rc)
-            note_short_read(c, n, *ret_n);
-    }
+    rc = c->ssl ? tls_read(c, p, n, ret_n, deadline_ns) : io_read(&c->io, p, n, ret_n, deadline_ns);
     if (!rc)
         http_stat_add(&c->lane->stats.bytes_in, *ret_n);
     return rc;
@@ -118,13 +104,7 @@ enum rc http_net_try_read(struct http_conn *c, void *p, size_t n, size_t *ret_n)
 
     if (c->cut)
         return RC_CANCELLED;
-    if (c->ssl) {
-        rc = tls_try_read(c, p, n, ret_n);
-    } else {
-        rc = io_try_read(&c->io, p, n, ret_n);
-        if (!rc)
-            note_short_read(c, n, *ret_n);
-    }
+    rc = c->ssl ? tls_try_read(c, p, n, ret_n) : io_try_read(&c->io, p, n, ret_n);
     if (!rc)
         http_stat_add(&c->lane->stats.bytes_in, *ret_n);
     return rc;
