@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fetching an algorithm from a provider costs more than hashing a short message, so each is fetched
- * once per process. Short SHA-256 messages (canonical requests, HMAC) use the low-level functions:
- * the same code without the provider's dispatch and allocations, three times as fast at 300 bytes.
+ * once per process. SHA-256 of short messages (canonical requests, HMAC) uses the low-level
+ * functions: the same code without the provider's dispatch, which costs 100 to 200 ns a message.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
@@ -127,6 +127,26 @@ void digest_once(enum digest_kind kind, const void *p, size_t n, unsigned char *
     ok = EVP_DigestInit_ex2(ctx, methods[kind], NULL) == 1 &&
          (n == 0 || EVP_DigestUpdate(ctx, p, n) == 1) && EVP_DigestFinal_ex(ctx, out, NULL) == 1;
     assert(ok);
+}
+
+static_assert(sizeof(SHA256_CTX) <= sizeof(struct sha256), "room for OpenSSL's state");
+static_assert(_Alignof(SHA256_CTX) <= _Alignof(struct sha256), "aligned for OpenSSL's state");
+
+void sha256_init(struct sha256 *s)
+{
+    SHA256_Init((SHA256_CTX *)(void *)s);
+}
+
+void sha256_update(struct sha256 *s, const void *p, size_t n)
+{
+    if (n)
+        SHA256_Update((SHA256_CTX *)(void *)s, p, n);
+}
+
+void sha256_final(struct sha256 *s, unsigned char out[SHA256_SIZE])
+{
+    SHA256_Final(out, (SHA256_CTX *)(void *)s);
+    sha256_init(s);
 }
 
 static void hmac_state(uint32_t state[8], const unsigned char key[HMAC_BLOCK], unsigned char pad)

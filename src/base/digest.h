@@ -33,6 +33,15 @@ void digest_fini(struct digest *d); /* zeroed or finished already is fine */
 /* One-shot forms; they use a context kept per thread, so cannot fail after the first use. */
 void digest_once(enum digest_kind kind, const void *p, size_t n, unsigned char *out);
 
+/* SHA-256 streaming in the caller's storage: nothing is allocated, nothing to free. */
+struct sha256 {
+    uint32_t state[28];
+};
+void sha256_init(struct sha256 *s);
+void sha256_update(struct sha256 *s, const void *p, size_t n);
+void sha256_final(struct sha256 *s,
+                  unsigned char out[SHA256_SIZE]); /* then ready for a new message */
+
 /* HMAC-SHA256 (RFC 2104) with a key prepared once: secret, so not for logs. */
 struct hmac_key {
     uint32_t inner[8], outer[8]; /* SHA-256 after the block of key xor ipad, and xor opad */
