@@ -6,8 +6,13 @@
 
 static enum rc pull_all(struct s3_call *c, struct auth_body *body, size_t max, struct buf *out)
 {
-    enum rc rc = auth_body_open(body, c->req, &c->id);
+    enum rc rc;
 
+    if (!c->req->has_body) /* none was sent: an empty document */
+        return RC_OK;
+    rc = auth_body_open(body, c->req, &c->id);
+    if (!rc)
+        auth_body_leave_sha256(body); /* computed below, with the other digests */
     if (!rc && auth_body_length(body) != UINT64_MAX && auth_body_length(body) > max)
         return fail_s3(S3E_MALFORMED_XML, "The document is too large.");
     while (!rc) {
@@ -61,7 +66,7 @@ enum rc s3_body_all(struct s3_call *c, size_t max, struct slice *ret)
     if (!got)
         return RC_NO_MEM;
     compute(got, s3_sums_want(c, &sums), buf_slice(&out));
-    rc = s3_sums_check(c, &sums, &body, got);
+    rc = s3_sums_check(c, &sums, body.req ? &body : NULL, got);
     if (rc)
         return rc;
     *ret = arena_copy(&c->body_arena, buf_slice(&out));

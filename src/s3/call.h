@@ -16,7 +16,7 @@
 
 #define S3_XML_MAX (1u << 20)        /* bytes of an XML request body */
 #define S3_DELETE_XML_MAX (8u << 20) /* 1,000 keys of 1,024 bytes, escaped */
-#define S3_EXTRAS_MAX 6
+#define S3_EXTRAS_MAX 10
 
 struct s3_extra { /* an element of the error document, or a header of the error answer */
     const char *name;

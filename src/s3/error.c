@@ -24,6 +24,19 @@ enum rc s3_invalid_argument(struct s3_call *c, const char *name, struct slice va
     return fail_s3(S3E_INVALID_ARGUMENT, "%s", message);
 }
 
+/* What the server computed, so that the client's side can be compared with it. */
+static void signature_extras(struct s3_call *c)
+{
+    if (c->id.access_key.n)
+        s3_extra(c, "AWSAccessKeyId", c->id.access_key);
+    if (c->id.string_to_sign.n)
+        s3_extra(c, "StringToSign", c->id.string_to_sign);
+    if (c->id.signature_provided.n)
+        s3_extra(c, "SignatureProvided", c->id.signature_provided);
+    if (c->id.canonical_request.n)
+        s3_extra(c, "CanonicalRequest", c->id.canonical_request);
+}
+
 /* Elements that belong to a code whoever noted it. */
 static void usual_extras(struct s3_call *c, enum s3_error e)
 {
@@ -53,6 +66,16 @@ static void usual_extras(struct s3_call *c, enum s3_error e)
                  c->target.key.n      ? SLICE("OBJECT")
                  : c->target.bucket.n ? SLICE("BUCKET")
                                       : SLICE("SERVICE"));
+        break;
+    case S3E_SIGNATURE_DOES_NOT_MATCH:
+        signature_extras(c);
+        break;
+    case S3E_INVALID_ACCESS_KEY_ID:
+        s3_extra(c, "AWSAccessKeyId", c->id.access_key);
+        break;
+    case S3E_ACCESS_DENIED:
+        if (c->id.headers_not_signed.n)
+            s3_extra(c, "HeadersNotSigned", c->id.headers_not_signed);
         break;
     case S3E_AUTHORIZATION_HEADER_MALFORMED:
         s3_extra(c, "Region", region);

@@ -198,7 +198,7 @@ static bool has_header(void *arg, struct slice name)
 enum rc s3_authorize(struct s3_call *c, const char *action, const struct meta_bucket *b,
                      struct slice key)
 {
-    if (!c->id.anonymous && !c->id.account.id.n) /* authentication is off */
+    if (!c->id.anonymous && !c->id.check_chunks) /* AUTH_OFF: everybody may do everything */
         return RC_OK;
     if (c->id.anonymous || (b && !slice_eq(b->owner, c->id.account.id)))
         return fail_s3(S3E_ACCESS_DENIED, NULL);
@@ -229,6 +229,10 @@ static enum rc admit(struct s3_call *c)
 
     if (rc)
         return rc;
+    /* Object bytes alone may come with trailers. */
+    if (!(c->op->flags & S3_OP_STREAM) && (c->id.payload == AUTH_PAYLOAD_STREAMING_TRAILER ||
+                                           c->id.payload == AUTH_PAYLOAD_UNSIGNED_TRAILER))
+        return fail_s3(S3E_INVALID_REQUEST, "The value of x-amz-content-sha256 header is invalid.");
     if (!c->op->handler)
         return fail_s3(S3E_NOT_IMPLEMENTED, "%s is not implemented.", c->op->name);
     if (no_auth)

@@ -40,6 +40,7 @@ static enum rc open_body(struct s3_call *c, struct put *put, struct object_sourc
     rc = auth_body_open(&put->body, c->req, &c->id);
     if (rc)
         return rc;
+    auth_body_leave_sha256(&put->body); /* the engine computes it beside storing */
     *source = (struct object_source){
         .read = read_body,
         .finish = finish,
