@@ -59,6 +59,7 @@ static void a_full_store_refuses_puts_and_takes_deletes(void **state)
     assert_int_equal(put(kv, 0, slice_of(value, sizeof value), 0), RC_OK); /* in place */
     assert_int_equal(put(kv, n, slice_of(value, sizeof value), 0), RC_NO_SPACE);
     assert_int_equal(remove_key(kv, 5), RC_OK);
+    assert_int_equal(remove_key(kv, 6), RC_OK); /* entries differ in size by a few bytes */
     assert_int_equal(put(kv, n, slice_of(value, sizeof value), 0), RC_OK);
     for (unsigned i = 0; i <= n; i++)
         assert_int_equal(remove_key(kv, i), RC_OK);
