@@ -15,7 +15,7 @@ struct data_local_config {
     const char *directory;   /* made when absent (its parent must be there) */
     uint64_t segment_bytes;  /* a segment takes no record past this size; 0: 1 GiB */
     uint64_t min_free_bytes; /* puts are refused below this free space; 0: 64 MiB */
-    unsigned heads;          /* segments written at once, 1 … 16; 0: 2 */
+    unsigned heads;          /* segments written at once, 1 … 16; 0: 3 */
     bool no_sync;            /* tests only: acknowledged then means written, not on disk */
 };
 

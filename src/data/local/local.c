@@ -16,7 +16,7 @@
 #define SEGMENT_DEFAULT (1ull << 30)
 #define SEGMENT_MAX (8ull << 40) /* pages are counted in 32 bits */
 #define MIN_FREE_DEFAULT (64ull << 20)
-#define HEADS_DEFAULT 2u
+#define HEADS_DEFAULT 3u
 #define LOOK_NS (200 * NS_PER_MS) /* how old the free space may be */
 
 static int sys_fallocate(int fd, int mode, off_t offset, off_t length)

@@ -21,6 +21,7 @@
 
 #define PREALLOC_STEP (64u << 20)
 #define IOV_BATCH 64
+#define SMALL_RECORD (256u << 10)
 
 enum sync_state { SYNC_WAITING, SYNC_ENDED, SYNC_LEADS };
 
@@ -172,12 +173,22 @@ static enum rc reserve_in(struct local *l, struct head *h, uint64_t n, struct pu
     return RC_OK;
 }
 
-/* Room for n bytes in the first head that is free, so that writers do not queue while others have
- * none. */
+/* Small records share the syncs of one head and never wait for megabytes of others to reach the
+ * disk; large ones take turns on the rest. */
+static struct head *choose_head(struct local *l, uint64_t n)
+{
+    uint64_t turn;
+
+    if (n <= SMALL_RECORD || l->heads_n == 1)
+        return &l->heads[0];
+    turn = atomic_fetch_add_explicit(&l->turn, 1, memory_order_relaxed);
+    return &l->heads[1 + turn % (l->heads_n - 1)];
+}
+
+/* Room for n bytes in a head's segment. */
 static enum rc reserve(struct local *l, uint64_t n, struct put_job *job)
 {
-    unsigned turn = (unsigned)atomic_fetch_add_explicit(&l->turn, 1, memory_order_relaxed);
-    struct head *h = &l->heads[turn % l->heads_n];
+    struct head *h = choose_head(l, n);
     struct segment *full = NULL;
     bool seal = false;
     enum rc rc;
