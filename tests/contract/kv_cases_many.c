@@ -280,8 +280,9 @@ static void other_partitions_change_with_home(struct kv_env *env)
 
 #define KEYS 3u
 #define CLIENTS 6u
-#define STEPS 24u /* per client and round; CLIENTS * STEPS / KEYS stays well below KV_HISTORY_MAX  \
-                   */
+#define STEPS                                                                                      \
+    24u /* per client and round; CLIENTS * STEPS / KEYS stays well below KV_HISTORY_MAX            \
+         */
 
 struct history {
     uint64_t clock, values; /* atomic */
