@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-kv — what the RocksDB store does per second from fibers: commits, gets and scans.
+ * bench_kv — what the RocksDB store does per second from fibers: commits, gets and scans.
  *
- *     bench-kv [directory] [value bytes] [seconds per line] [keys]
+ *     bench_kv [directory] [value bytes] [seconds per line] [keys]
  *
  * Prints one JSON object per line. The client runs in the same process, on the same cores.
  */

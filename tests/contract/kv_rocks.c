@@ -76,12 +76,12 @@ static void clean(void *arg)
     remove_all(c->directory);
 }
 
-static int run(const char *name, enum wrapping wrapping, unsigned effort)
+static int run(const char *name, enum wrapping wrapping, unsigned modes, unsigned effort)
 {
     struct rocks_case c = { .wrapping = wrapping };
 
     return kv_suite_run(&(struct kv_suite){ .name = name,
-                                            .modes = KV_SUITE_THREADS | KV_SUITE_FIBERS,
+                                            .modes = modes,
                                             .effort = effort,
                                             .durable = true,
                                             .arg = &c,
@@ -92,5 +92,7 @@ static int run(const char *name, enum wrapping wrapping, unsigned effort)
 
 int main(void)
 {
-    return run("rocks", BARE, 50) + run("rocks traced", TRACED, 20) + run("rocks slow", SLOW, 5);
+    return run("rocks", BARE, KV_SUITE_THREADS | KV_SUITE_FIBERS, 50) +
+           run("rocks traced", TRACED, KV_SUITE_FIBERS, 10) +
+           run("rocks slow", SLOW, KV_SUITE_FIBERS, 2);
 }

@@ -377,26 +377,34 @@ static void finish(struct rocks_txn *t, struct wakes *wakes)
     }
 }
 
-static void finish_all(struct committer *c, struct rocks_txn *t, enum rc rc)
+/* Before anybody is woken, who might look at the figures. */
+static void settle(struct committer *c, struct rocks_txn *first, enum rc rc)
 {
-    struct wakes wakes = { .n = 0 };
     uint64_t commits = 0, conflicts = 0;
 
-    while (t) {
-        struct rocks_txn *next = t->next;
-
+    for (struct rocks_txn *t = first; t; t = t->next) {
         if (rc && !t->rc && t->writes) {
             t->rc = rc;
             memcpy(t->why, c->why, sizeof t->why);
         }
         commits += t->rc == RC_OK;
         conflicts += t->rc == RC_CONFLICT;
+    }
+    rocks_count(&c->stats.commits, commits);
+    rocks_count(&c->stats.conflicts, conflicts);
+}
+
+static void finish_all(struct rocks_txn *t)
+{
+    struct wakes wakes = { .n = 0 };
+
+    while (t) {
+        struct rocks_txn *next = t->next;
+
         finish(t, &wakes);
         t = next;
     }
     wakes_flush(&wakes);
-    rocks_count(&c->stats.commits, commits);
-    rocks_count(&c->stats.conflicts, conflicts);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -489,7 +497,8 @@ static void run_batch(struct committer *c)
         c->seq = previous;
     }
     clear_batch(c);
-    finish_all(c, first, rc);
+    settle(c, first, rc);
+    finish_all(first);
 }
 
 static void *run(void *arg)
