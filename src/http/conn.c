@@ -172,6 +172,7 @@ void http_conn_close(struct http_conn *c)
     if (c->next)
         c->next->prev = c->prev;
     count_conn(c, -1);
+    __atomic_fetch_sub(&lane->load, 1, __ATOMIC_RELAXED);
     free(c);
     http_lane_check_done(lane);
 }

@@ -102,6 +102,7 @@ struct http_lane {
     bool stopping, listening, done;
     struct http_conn *conns;
     unsigned conns_n, over_limit_n;
+    uint32_t load; /* atomic: connections here and on their way here */
     struct http_work *spare;
     unsigned spare_n;
     uint64_t next_id;
@@ -121,7 +122,7 @@ struct http_server {
     uint32_t connections; /* atomic: of all lanes */
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    unsigned busy_n; /* guarded by lock: lanes, and cuts, that are not done */
+    unsigned busy_n; /* guarded by lock: lanes, cuts and hand-overs that are not done */
     unsigned lanes_n;
     struct http_lane *lanes;
 };

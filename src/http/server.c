@@ -19,6 +19,15 @@
 #define OVER_LIMIT_MAX 128u
 #define LISTEN_MAX 256u
 
+/* A connection on its way to its lane. */
+struct accepted {
+    struct loop_task task;
+    struct http_lane *lane;
+    int fd;
+    bool over_limit;
+    char peer[HTTP_PEER_SIZE];
+};
+
 static void on_connection(struct io *io);
 
 void http_limits_default(struct http_limits *l)
@@ -64,35 +73,106 @@ static void format_peer(const struct sockaddr_storage *a, char out[HTTP_PEER_SIZ
         inet_ntop(AF_INET6, &v6->sin6_addr, out, HTTP_PEER_SIZE);
 }
 
+/* The server may be freed once the last lane has said so. */
+static void tell_done(struct http_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->busy_n--;
+    pthread_cond_signal(&s->cond);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void open_conn(struct http_lane *lane, const struct accepted *a)
+{
+    if (lane->stopping || (a->over_limit && lane->over_limit_n >= OVER_LIMIT_MAX) ||
+        http_conn_open(lane, a->fd, a->peer, a->over_limit) != RC_OK) {
+        close(a->fd);
+        __atomic_fetch_sub(&lane->load, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void arrive(struct loop_task *t)
+{
+    struct accepted *a = container_of(t, struct accepted, task);
+    struct http_server *s = a->lane->server;
+
+    open_conn(a->lane, a);
+    free(a);
+    tell_done(s);
+}
+
+/* Passes a connection on to a lane with fewer: the kernel's spread by hash is uneven when they are
+ * few. */
+static bool hand_over(struct http_lane *to, const struct accepted *a)
+{
+    struct accepted *copy = malloc(sizeof *copy);
+    struct http_server *s = to->server;
+
+    if (!copy)
+        return false;
+    *copy = *a;
+    copy->lane = to;
+    copy->task.run = arrive;
+    pthread_mutex_lock(&s->lock);
+    s->busy_n++;
+    pthread_mutex_unlock(&s->lock);
+    loop_post(to->loop, &copy->task);
+    return true;
+}
+
+static struct http_lane *least_loaded(struct http_lane *own)
+{
+    struct http_server *s = own->server;
+    struct http_lane *best = own;
+    uint32_t least = __atomic_load_n(&own->load, __ATOMIC_RELAXED);
+
+    for (unsigned i = 0; i < s->lanes_n; i++) {
+        uint32_t load = __atomic_load_n(&s->lanes[i].load, __ATOMIC_RELAXED);
+
+        if (load < least) {
+            least = load;
+            best = &s->lanes[i];
+        }
+    }
+    return best;
+}
+
 static void admit(struct http_lane *lane, int fd, const struct sockaddr_storage *from)
 {
     struct http_server *s = lane->server;
-    bool over = __atomic_load_n(&s->connections, __ATOMIC_RELAXED) >= s->limits.connections_max;
-    char peer[HTTP_PEER_SIZE];
+    struct http_lane *to = least_loaded(lane);
+    struct accepted a = { .fd = fd };
 
+    a.over_limit = __atomic_load_n(&s->connections, __ATOMIC_RELAXED) >= s->limits.connections_max;
     http_stat_add(&lane->stats.accepted, 1);
-    if (over)
+    if (a.over_limit)
         http_stat_add(&lane->stats.refused, 1);
-    format_peer(from, peer);
-    if ((over && lane->over_limit_n >= OVER_LIMIT_MAX) ||
-        http_conn_open(lane, fd, peer, over) != RC_OK)
-        close(fd);
+    format_peer(from, a.peer);
+    if (to != lane) {
+        __atomic_fetch_add(&to->load, 1, __ATOMIC_RELAXED);
+        if (hand_over(to, &a))
+            return;
+        __atomic_fetch_sub(&to->load, 1, __ATOMIC_RELAXED);
+    }
+    __atomic_fetch_add(&lane->load, 1, __ATOMIC_RELAXED);
+    open_conn(lane, &a);
 }
 
 /* Out of descriptors: the reserve makes room to accept one client and close it, rather than let it
  * wait without an answer. False when that did not work either. */
 static bool shed(struct http_lane *lane)
 {
-    int fd;
+    int fd = -1;
 
-    if (lane->reserve_fd < 0)
-        return false;
-    close(lane->reserve_fd);
-    fd = accept4(lane->listener.fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0)
+    if (lane->reserve_fd >= 0) {
+        close(lane->reserve_fd);
+        fd = accept4(lane->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+    }
+    if (fd >= 0) {
         close(fd);
+        http_stat_add(&lane->stats.refused, 1);
+    }
     lane->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    http_stat_add(&lane->stats.refused, 1);
     return fd >= 0;
 }
 
@@ -167,15 +247,6 @@ static void lane_stop(struct loop_task *t)
         http_conn_close(c);
     }
     http_lane_check_done(lane);
-}
-
-/* The server may be freed once the last lane has said so. */
-static void tell_done(struct http_server *s)
-{
-    pthread_mutex_lock(&s->lock);
-    s->busy_n--;
-    pthread_cond_signal(&s->cond);
-    pthread_mutex_unlock(&s->lock);
 }
 
 static void lane_cut(struct loop_task *t)

@@ -185,6 +185,8 @@ static void serve(void *ctx, struct http_req *req)
         rc = serve_slow(req);
     else if (slice_eq(p, SLICE("/204")))
         rc = answer_text(req, 204, "dropped");
+    else if (slice_eq(p, SLICE("/loop")))
+        rc = answer_text(req, 200, loop_index(loop_current()) == 0 ? "0" : "1");
     else if (slice_eq(p, SLICE("/304")))
         rc = answer_text(req, 304, "dropped");
     if (!http_res_status_sent(req) && !rc && !slice_eq(p, SLICE("/abort")))

@@ -617,6 +617,81 @@ static void connections_past_the_limit_get_503(void **state)
     bench_stop(&bench, 1000);
 }
 
+static int prepare_dial(struct sockaddr_in *ret)
+{
+    struct timeval wait = { .tv_sec = 5 };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    *ret = (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = htons(http_server_port(bench.server)) };
+    ret->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return fd;
+}
+
+static void without_descriptors_clients_are_shed_and_service_resumes(void **state)
+{
+    struct http_server_config cfg = bench_config();
+    struct rlimit limit, less;
+    struct sockaddr_in address;
+    int kept, shed, waits, lowest_free;
+
+    bench_start(&bench, &cfg);
+    kept = dial(&bench);
+    say(kept, GET("/hello"));
+    expect_answer(kept, 200, "hello");
+    shed = prepare_dial(&address);
+    waits = prepare_dial(&address);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    less = limit;
+    lowest_free = dup(0);
+    close(lowest_free);
+
+    /* Only the reserve is left: a client is closed rather than left waiting. */
+    less.rlim_cur = (rlim_t)lowest_free;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    assert_int_equal(connect(shed, (struct sockaddr *)&address, sizeof address), 0);
+    expect_closed(shed);
+    /* Not even that: it waits, others are served, and it is let in later. */
+    less.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    assert_int_equal(connect(waits, (struct sockaddr *)&address, sizeof address), 0);
+    usleep(20000);
+    say(kept, GET("/hello"));
+    expect_answer(kept, 200, "hello");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    say(waits, GET("/hello"));
+    expect_answer(waits, 200, "hello");
+    close(waits);
+    close(shed);
+    close(kept);
+    bench_stop(&bench, 1000);
+}
+
+static void few_connections_spread_over_the_loops(void **state)
+{
+    enum { N = 8 };
+    struct http_server_config cfg = bench_config();
+    int fds[N];
+
+    bench_start(&bench, &cfg);
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial(&bench);
+        wait_connections((uint64_t)i + 1);
+    }
+    for (int i = 0; i < N; i++)
+        say(fds[i], GET("/loop"));
+    for (int i = 0, first = 0; i < N; i++) {
+        AUTO(answer_fini) struct answer a = hear(fds[i]);
+
+        first += a.body[0] == '0';
+        assert_true(i < N - 1 || first == N / 2);
+        close(fds[i]);
+    }
+    bench_stop(&bench, 1000);
+}
+
 static void stop_answers_what_is_in_flight(void **state)
 {
     struct http_server_config cfg = bench_config();
@@ -726,6 +801,8 @@ int main(void)
     };
     static const struct CMUnitTest own[] = {
         cmocka_unit_test(connections_past_the_limit_get_503),
+        cmocka_unit_test(without_descriptors_clients_are_shed_and_service_resumes),
+        cmocka_unit_test(few_connections_spread_over_the_loops),
         cmocka_unit_test(stop_answers_what_is_in_flight),
         cmocka_unit_test(stop_cuts_what_outlasts_the_grace),
         cmocka_unit_test(bad_settings_are_refused),
