@@ -63,6 +63,18 @@ static void timers_fire_once_in_order_and_not_after_stop(void **state)
     on_runtime(1, timers, NULL);
 }
 
+static void naps(void *arg)
+{
+    for (int i = 0; i < 3000; i++)
+        CHECK(fiber_sleep_until(clock_mono_ns() + i % 40 * 100) == RC_OK);
+}
+
+/* A timer may fall due just while the loop works out how long to sleep. */
+static void very_short_sleeps_end(void **state)
+{
+    on_runtime(1, naps, NULL);
+}
+
 /* ---- inbox ----------------------------------------------------------------------------------- */
 
 #define POSTERS 4
@@ -241,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_fire_once_in_order_and_not_after_stop),
+        cmocka_unit_test(very_short_sleeps_end),
         cmocka_unit_test(the_inbox_keeps_the_order_of_each_of_many_threads),
         cmocka_unit_test(offload_parks_until_done_and_keeps_the_note),
         cmocka_unit_test(saturation_refuses_and_stop_runs_out_the_queue),
