@@ -11,7 +11,9 @@ struct trace {
     struct kv *inner;                             /* owned */
     uint64_t calls[KV_CALL_N], errors[KV_CALL_N]; /* atomic */
     pthread_mutex_t lock;
-    struct buf log; /* guarded by lock */
+    bool logs;
+    struct buf log;   /* guarded by lock */
+    uint64_t dropped; /* lines; guarded by lock */
 };
 
 struct trace_txn {
@@ -86,8 +88,8 @@ static void log_call(struct trace *t, enum kv_call call, struct slice partition,
         buf_addf(&line, " %s\n", rc_name(rc)))
         return;
     pthread_mutex_lock(&t->lock);
-    if (line.n <= t->log.max - t->log.n && buf_add(&t->log, buf_slice(&line)))
-        t->log.max = t->log.n; /* no memory: nothing more */
+    if (buf_add(&t->log, buf_slice(&line)))
+        t->dropped++;
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -99,7 +101,7 @@ static enum rc note_call(const struct kv *kv, enum kv_call call, struct slice pa
     __atomic_fetch_add(&t->calls[call], 1, __ATOMIC_RELAXED);
     if (rc && rc != RC_NOT_FOUND)
         __atomic_fetch_add(&t->errors[call], 1, __ATOMIC_RELAXED);
-    if (t->log.max)
+    if (t->logs)
         log_call(t, call, partition, key, rc);
     return rc;
 }
@@ -249,6 +251,7 @@ enum rc kv_trace_open(struct kv *inner, size_t log_max, struct kv **ret)
     }
     t->base.ops = &trace_ops;
     t->inner = inner;
+    t->logs = log_max > 0;
     buf_init(&t->log, log_max);
     *ret = &t->base;
     return RC_OK;
