@@ -78,7 +78,6 @@ static enum rc open_kv(struct server *s)
             .directory = dir,
             .block_cache_bytes = (size_t)settings_number(set, SET_ROCKS_CACHE),
             .write_buffer_bytes = (size_t)settings_number(set, SET_ROCKS_WRITE_BUFFER),
-            .sync = true,
         },
         &s->kv);
 }
@@ -98,7 +97,6 @@ static enum rc open_data(struct server *s)
                 .directory = dir,
                 .segment_bytes = (uint64_t)settings_number(set, SET_SEGMENT_BYTES),
                 .min_free_bytes = (uint64_t)settings_number(set, SET_DISK_RESERVE),
-                .sync = true,
             },
             &s->data);
     }

@@ -14,7 +14,8 @@ struct wrap_hooks {
     /* Not RC_OK: the inner store is not called. */
     enum rc (*before)(struct wrap *w, enum data_verb verb);
     /* Gets and returns the call's result. */
-    enum rc (*after)(struct wrap *w, enum data_verb verb, size_t bytes, enum rc rc, int64_t from_ns);
+    enum rc (*after)(struct wrap *w, enum data_verb verb, size_t bytes, enum rc rc,
+                     int64_t from_ns);
 };
 
 struct wrap {
@@ -164,7 +165,8 @@ static struct wrap *wrap_new(struct data *inner, const struct wrap_hooks *hooks)
 
 /* ---- faulty ---- */
 
-/* Counts in `before` alone, so that both hooks see one number per call when calls come one by one. */
+/* Counts in `before` alone, so that both hooks see one number per call when calls come one by one.
+ */
 static bool hit(const struct data_fault *f, enum data_verb verb, uint64_t call)
 {
     return (f->verbs & verb) && f->nth && (call == f->nth || (f->onwards && call > f->nth));
@@ -191,9 +193,9 @@ static enum rc faulty_after(struct wrap *w, enum data_verb verb, size_t bytes, e
     return fail_rc(f->rc, "an answer was lost, as asked for");
 }
 
-static const struct wrap_hooks faulty_hooks = {
-    .name = "faulty", .before = faulty_before, .after = faulty_after
-};
+static const struct wrap_hooks faulty_hooks = { .name = "faulty",
+                                                .before = faulty_before,
+                                                .after = faulty_after };
 
 void data_faulty_arm(struct data *faulty, const struct data_fault *fault)
 {

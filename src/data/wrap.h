@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wrap — stores around another store, for tests: faulty fails chosen calls, slow delays them, trace tells of them.
+ * wrap — stores around another store, for tests: faulty fails chosen calls, slow delays them, trace
+ * tells of them.
  *
- * Owns:    a wrapper owns its inner store and closes it; when opening fails the inner store is still the
- *          caller's.
- * Errors:  those of the inner store, and what a fault says.
- * Threads: as data.h; data_faulty_arm with no calls in flight.
+ * Owns:    a wrapper owns its inner store and closes it; when opening fails the inner store is
+ * still the caller's. Errors:  those of the inner store, and what a fault says. Threads: as data.h;
+ * data_faulty_arm with no calls in flight.
  */
 #ifndef STRATA_DATA_WRAP_H
 #define STRATA_DATA_WRAP_H

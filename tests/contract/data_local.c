@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -116,7 +117,8 @@ static void flip_head(const struct extent *e, uint32_t offset)
 /* ---- system calls that fail ---- */
 
 static struct local_sys real_sys;
-static atomic_int fail_writes_from, fail_syncs_from, fail_allocs; /* calls to pass; -1: never fail */
+static atomic_int fail_writes_from, fail_syncs_from,
+    fail_allocs;               /* calls to pass; -1: never fail */
 static atomic_int write_limit; /* bytes after which a write ends short; 0: none */
 static int fail_errno;
 
@@ -450,9 +452,9 @@ static void failed_writes_leave_nothing(void *arg)
     kept = suite_put(d, 100000, 1);
     sys_bad();
     for (unsigned i = 0; i < ARRAY_LEN(errors); i++)
-        for (int limit = 0; limit <= 5000; limit += 5000) {
+        for (int limit = 0; limit <= 3000; limit += 3000) {
             fail_errno = errors[i];
-            write_limit = limit;                /* short first, then the error */
+            write_limit = limit; /* short first, then the error */
             fail_writes_from = limit ? 1 : 0;
             assert_int_equal(try_put(d, 100000, 2, &e), i == 2 ? RC_UNAVAILABLE : RC_NO_SPACE);
             fail_writes_from = -1;
@@ -601,12 +603,12 @@ static void works_without_a_runtime(void **state)
 
 #define ON_FIBER(fn)                                                                               \
     {                                                                                              \
-        #fn, on_fiber, NULL, NULL, (void *)(fn)                                                    \
+#fn, on_fiber, NULL, NULL, (void *)(fn)                                                    \
     }
 
 static void on_fiber(void **state)
 {
-    suite_on_fiber((void (*)(void *))*state, NULL);
+    suite_on_fiber((void (*)(void *)) * state, NULL);
 }
 
 int main(void)

@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include <cmocka.h>
@@ -93,9 +94,8 @@ size_t suite_count(struct data *d)
 
 static void sizes(struct data *d)
 {
-    static const uint32_t n[] = {
-        1, 7, 4095, 4096, 4097, 65535, 65536, 65537, 131072, MIB, 4 * MIB - 1, 4 * MIB
-    };
+    static const uint32_t n[] = { 1,     7,     4095,   4096, 4097,        65535,
+                                  65536, 65537, 131072, MIB,  4 * MIB - 1, 4 * MIB };
     struct extent e[ARRAY_LEN(n)];
 
     for (size_t i = 0; i < ARRAY_LEN(n); i++)
@@ -527,7 +527,7 @@ static void run_case(void *arg)
     data_close(d);
 }
 
-static void run_test(void **state)
+static void suite_test(void **state)
 {
     suite_on_fiber(run_case, *state);
 }
@@ -544,9 +544,9 @@ int data_suite_run(const char *driver, suite_open_fn open)
             all[n] = (struct one_case){ cases[i].run, open, w, "" };
             snprintf(all[n].name, sizeof all[n].name, "%s, %s: %s", driver, wrapping_names[w],
                      cases[i].name);
-            tests[n] = (struct CMUnitTest){
-                .name = all[n].name, .test_func = run_test, .initial_state = &all[n]
-            };
+            tests[n] = (struct CMUnitTest){ .name = all[n].name,
+                                            .test_func = suite_test,
+                                            .initial_state = &all[n] };
         }
     failed = cmocka_run_group_tests_name(driver, tests, NULL, NULL);
     if (the_rt)

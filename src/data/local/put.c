@@ -389,13 +389,15 @@ static enum rc sync_wait(struct put_job *job)
 
 /* ---- the whole ---- */
 
-/* The record of a failed write must not stand in the way of a walk, nor come to life. */
+/* The record of a failed write must not come to life. Two ways, as one may fail like the write did.
+ */
 static void undo(struct put_job *job, const struct record_head *h)
 {
     struct segment *s = job->segment;
 
-    if (record_mark_dead(s, h->page) == RC_OK)
-        record_punch(s, job->at + (uint64_t)head_pages(h->nonce) * PAGE, h->length);
+    if (record_mark_dead(s, h->page))
+        note_clear();
+    record_punch(s, job->at, head_pages(h->nonce) * PAGE + h->length);
     pthread_mutex_lock(&s->lock);
     s->live_records--;
     s->live_bytes -= h->length;

@@ -252,7 +252,8 @@ enum rc segment_seal(struct local *l, struct segment *s)
     /* A file whose sync failed gets no seal: the next open looks at it with care. */
     if (!failed) {
         segment_seal_make(&seal, s->number, s->salt, tail);
-        if (ftruncate(s->fd, (off_t)tail))
+        /* The first call may make the file longer, which keeps what is reserved behind its end. */
+        if (ftruncate(s->fd, (off_t)tail) || ftruncate(s->fd, (off_t)tail))
             rc = local_errno(errno, "cutting a segment");
         if (!rc)
             rc = write_at(s->fd, &seal, sizeof seal, SEAL_AT);
