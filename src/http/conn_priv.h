@@ -121,7 +121,7 @@ struct http_server {
     uint32_t connections; /* atomic: of all lanes */
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    unsigned lanes_busy; /* guarded by lock: lanes that still have something to do */
+    unsigned busy_n; /* guarded by lock: lanes, and cuts, that are not done */
     unsigned lanes_n;
     struct http_lane *lanes;
 };

@@ -169,25 +169,30 @@ static void lane_stop(struct loop_task *t)
     http_lane_check_done(lane);
 }
 
+/* The server may be freed once the last lane has said so. */
+static void tell_done(struct http_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->busy_n--;
+    pthread_cond_signal(&s->cond);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void lane_cut(struct loop_task *t)
 {
     struct http_lane *lane = container_of(t, struct http_lane, cut);
 
     for (struct http_conn *c = lane->conns; c; c = c->next)
         http_conn_cut(c);
+    tell_done(lane->server);
 }
 
 void http_lane_check_done(struct http_lane *lane)
 {
-    struct http_server *s = lane->server;
-
     if (!lane->stopping || lane->conns_n || lane->done)
         return;
     lane->done = true;
-    pthread_mutex_lock(&s->lock);
-    s->lanes_busy--;
-    pthread_cond_signal(&s->cond);
-    pthread_mutex_unlock(&s->lock);
+    tell_done(lane->server);
 }
 
 /* ---- starting and stopping ---- */
@@ -264,7 +269,7 @@ static enum rc set_up(struct http_server *s, const struct http_server_config *cf
     s->lanes = calloc(rt_loops(s->rt), sizeof *s->lanes);
     if (!s->lanes)
         return RC_NO_MEM;
-    s->lanes_n = s->lanes_busy = rt_loops(s->rt);
+    s->lanes_n = s->busy_n = rt_loops(s->rt);
     for (unsigned i = 0; i < s->lanes_n; i++)
         init_lane(s, i);
     if (cfg->tls.cert_file) {
@@ -339,13 +344,13 @@ static bool wait_done(struct http_server *s, int64_t until_ns)
     bool done;
 
     pthread_mutex_lock(&s->lock);
-    while (s->lanes_busy) {
+    while (s->busy_n) {
         if (until_ns == NO_DEADLINE)
             pthread_cond_wait(&s->cond, &s->lock);
         else if (pthread_cond_timedwait(&s->cond, &s->lock, &t) == ETIMEDOUT)
             break;
     }
-    done = s->lanes_busy == 0;
+    done = s->busy_n == 0;
     pthread_mutex_unlock(&s->lock);
     return done;
 }
@@ -356,6 +361,9 @@ void http_server_stop(struct http_server *s, uint32_t grace_ms)
     for (unsigned i = 0; i < s->lanes_n; i++)
         loop_post(s->lanes[i].loop, &s->lanes[i].stop);
     if (!wait_done(s, clock_mono_ns() + grace_ms * NS_PER_MS)) {
+        pthread_mutex_lock(&s->lock);
+        s->busy_n += s->lanes_n; /* each cut is waited for, too */
+        pthread_mutex_unlock(&s->lock);
         for (unsigned i = 0; i < s->lanes_n; i++)
             loop_post(s->lanes[i].loop, &s->lanes[i].cut);
         (void)wait_done(s, NO_DEADLINE);
