@@ -35,7 +35,7 @@ static void XMLCALL on_start(void *arg, const XML_Char *name, const XML_Char **a
     }
     n = ARENA_NEW(p->arena, struct xml_node);
     if (n)
-        n->name = arena_copy(p->arena, slice_str(colon ? colon + 1 : name));
+        n->name = arena_copy(p->arena, slice_str(colon && colon[1] ? colon + 1 : name));
     if (!n || !n->name.p) {
         stop(p, RC_NO_MEM);
         return;
