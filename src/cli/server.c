@@ -190,6 +190,8 @@ static enum rc open_http(struct server *s)
         .handler = { .serve = s3_serve, .refuse = s3_refuse, .ctx = s->s3 },
         .tls = { .min_version = settings_text(set, SET_TLS_MIN_VERSION) },
     };
+    char why[200];
+    enum rc rc;
 
     if (*settings_text(set, SET_TLS_CERT_FILE)) {
         cfg.tls.cert_file = settings_text(set, SET_TLS_CERT_FILE);
@@ -202,7 +204,11 @@ static enum rc open_http(struct server *s)
     cfg.limits.write_timeout_ms = (uint32_t)settings_number(set, SET_HTTP_WRITE_TIMEOUT);
     cfg.limits.idle_timeout_ms = (uint32_t)settings_number(set, SET_HTTP_IDLE_TIMEOUT);
     cfg.limits.connections_max = (uint32_t)settings_number(set, SET_HTTP_MAX_CONNECTIONS);
-    return http_server_start(s->rt, &cfg, &s->http);
+    rc = http_server_start(s->rt, &cfg, &s->http);
+    if (!rc)
+        return RC_OK;
+    snprintf(why, sizeof why, "%s", note_text());
+    return fail_rc(rc, "STRATA_LISTEN or STRATA_TLS_*: %s", why);
 }
 
 static void close_floors(void *arg)

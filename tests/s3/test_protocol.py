@@ -108,7 +108,7 @@ def test_health_and_metrics(server, s3, bucket):
     assert status == 200 and '"meta":{"ok":true' in ready and '"data":{"ok":true' in ready
     metrics = get(server, "/metrics")[1]
     assert re.search(r'strata_http_requests_total\{[^}]*PutObject[^}]*\} [1-9]', metrics), metrics[:2000]
-    assert bucket not in metrics.split("k")[0] or True
+    assert bucket not in metrics, "labels must not grow with the number of buckets"
 
 
 def test_presigned_urls(server, s3, bucket):
@@ -128,9 +128,11 @@ def test_virtual_host_style(work_dir):
     c = server.client()
     c.create_bucket(Bucket="vb.dots")
     c.put_object(Bucket="vb.dots", Key="k", Body=b"vh")
-    for host in ("vb.dots.s3.test", "VB.DOTS.S3.TEST:%d" % server.port, "vb.dots.other.example"):
-        out = raw(server, b"GET /k HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host.encode())
-        assert b"<Code>AccessDenied</Code>" in out and b"vb.dots" in out
+    for host in ("vb.dots.s3.test", "VB.DOTS.S3.TEST", "vb.dots.other.example"):
+        r = subprocess.run(["curl", "-sS", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{ACCESS}:{SECRET}",
+                            "-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD", "--connect-to", f"::127.0.0.1:{server.port}", f"http://{host}/k"],
+                           capture_output=True, timeout=30)
+        assert r.stdout == b"vh", r.stdout + r.stderr
     server.stop()
 
 
