@@ -180,12 +180,17 @@ static void check_store(const uint32_t *acked)
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-static void collect_acks(int fd, uint32_t *acked)
+static void collect_acks(int fd, uint32_t *acked, bool one)
 {
     struct ack ack;
 
-    while (read(fd, &ack, sizeof ack) == (ssize_t)sizeof ack)
+    for (;;) {
+        if (read(fd, &ack, sizeof ack) != (ssize_t)sizeof ack)
+            return;
         acked[ack.writer] = MAX(acked[ack.writer], ack.number);
+        if (one)
+            return;
+    }
 }
 
 static pid_t start_killer(pid_t victim)
@@ -201,7 +206,8 @@ static pid_t start_killer(pid_t victim)
     return pid;
 }
 
-static void kill_round(uint32_t *acked)
+/* Early: perhaps while the store is still being opened. */
+static void kill_round(uint32_t *acked, bool early)
 {
     int fds[2], status = 0;
     pid_t victim, killer;
@@ -214,8 +220,10 @@ static void kill_round(uint32_t *acked)
         run_writers(fds[1]);
     }
     close(fds[1]);
+    if (!early)
+        collect_acks(fds[0], acked, true);
     killer = start_killer(victim);
-    collect_acks(fds[0], acked);
+    collect_acks(fds[0], acked, false);
     close(fds[0]);
     CHECK(waitpid(killer, NULL, 0) == killer);
     CHECK(waitpid(victim, &status, 0) == victim);
@@ -250,7 +258,7 @@ int main(int argc, char **argv)
     srandom((unsigned)clock_mono_ns());
     setvbuf(stdout, NULL, _IONBF, 0);
     for (int i = 0; i < rounds; i++) {
-        kill_round(acked);
+        kill_round(acked, i % 4 == 3);
         check_round(acked);
     }
     nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);

@@ -436,6 +436,7 @@ static enum rc write_batch(struct committer *c)
         recent_reset(&c->recent, c->seq);
         counters_clear(&c->counters);
         rocks_count(&c->stats.errors, 1);
+        atomic_store_explicit(&c->stats.last_ok_ns, 0, memory_order_relaxed);
         return rocks_error(error, c->why);
     }
     atomic_store_explicit(&c->r->visible, c->seq, memory_order_release);

@@ -197,7 +197,7 @@ void committer_stop(struct committer *c);
 /* Queues t; t->rc is there when it is woken. */
 void committer_post(struct committer *c, struct rocks_txn *t);
 void committer_stats(struct committer *c, struct committer_stats *ret);
-/* Monotonic time of the last batch that went well. */
+/* Monotonic time of the last batch, 0 when it failed. */
 int64_t committer_last_ok_ns(struct committer *c);
 
 /* ---- recent.c: which keys changed lately ---------------------------------------------------- */
