@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chunked — the strict, incremental decoder of the chunked transfer coding. No I/O, no allocation.
+ * chunked — the strict, incremental decoder of the chunked transfer coding. No I/O, no heap.
  *
  * It walks the framing and tells where data lies; the caller moves the data and reports how much
  * with http_chunked_took. So data can go from the socket straight to where it is wanted.

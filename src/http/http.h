@@ -107,8 +107,9 @@ void http_limits_default(struct http_limits *l);
 struct http_handler {
     /* Answers one request. If it returns without a response, 500 is sent. */
     void (*serve)(void *ctx, struct http_req *req);
-    /* A head that cannot be parsed, is too large or timed out: answers with the status (400, 408, 431, 414,
-     * 501, 505) and closes. req has a valid id, method and target may be empty. NULL: a plain body. */
+    /* A head that cannot be parsed, is too large or timed out, or a client too many: answers with the
+     * status (400, 408, 414, 431, 501, 503, 505) and closes. req has a valid id, method and target may
+     * be empty. NULL: a plain body. */
     void (*refuse)(void *ctx, struct http_req *req, int status, const char *why);
     void *ctx;
 };

@@ -229,6 +229,18 @@ struct http_server_config bench_config(void)
     return cfg;
 }
 
+void wait_connections(const struct bench *b, uint64_t n)
+{
+    struct http_server_stats s;
+    int64_t t = clock_mono_ns();
+
+    do {
+        usleep(1000);
+        http_server_stats(b->server, &s);
+    } while (s.connections != n && elapsed_ms(t) < 30000);
+    assert_int_equal(s.connections, n);
+}
+
 /* ---- the client ---- */
 
 int dial(const struct bench *b)

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #define BIG_BYTES (3u << 20)
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 
 struct bench {
     struct rt *rt;
@@ -39,6 +40,8 @@ void make_pattern(char *p, size_t n);
 struct http_server_config bench_config(void);
 void bench_start(struct bench *b, const struct http_server_config *cfg);
 void bench_stop(struct bench *b, uint32_t grace_ms);
+/* Until the server counts n open connections. */
+void wait_connections(const struct bench *b, uint64_t n);
 
 struct answer {
     int status;
