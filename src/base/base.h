@@ -35,7 +35,7 @@
         stolen_;                                                                                   \
     })
 
-#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define container_of(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 
 /* For AUTO on a malloc'd pointer. */
 static inline void free_p(void *p)

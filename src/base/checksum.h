@@ -2,11 +2,11 @@
 /*
  * checksum — CRC-32, CRC-32C and CRC-64/NVME, as S3 and the stores use them.
  *
- * All take and return the plain CRC value (initial value 0 for an empty message), so that pieces chain:
- * crc(crc(0, a), b) == crc(0, ab).
+ * All take and return the plain CRC value (initial value 0 for an empty message), so that pieces
+ * chain: crc(crc(0, a), b) == crc(0, ab).
  *
- * Source:  AWS "Checking object integrity"; CRC-64/NVME: NVM Express, polynomial 0xad93d23594c93659.
- * Threads: any.
+ * Source:  AWS "Checking object integrity"; CRC-64/NVME: NVM Express, polynomial
+ * 0xad93d23594c93659. Threads: any.
  */
 #ifndef STRATA_BASE_CHECKSUM_H
 #define STRATA_BASE_CHECKSUM_H
@@ -25,8 +25,8 @@ uint32_t crc32_ieee_combine(uint32_t a, uint32_t b, uint64_t b_len);
 uint32_t crc32c_combine(uint32_t a, uint32_t b, uint64_t b_len);
 uint64_t crc64nvme_combine(uint64_t a, uint64_t b, uint64_t b_len);
 
-/* A fast non-cryptographic 64-bit hash with a seed, for tables and spreading; not for the disk format
- * unless the caller fixes the seed. */
+/* A fast non-cryptographic 64-bit hash with a seed, for tables and spreading; not for the disk
+ * format unless the caller fixes the seed. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);
 
 #endif

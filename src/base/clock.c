@@ -148,9 +148,9 @@ static bool to_ns(const struct civil *c, int64_t *ret_ns)
     /* Beyond the years that 64 bits of nanoseconds hold (1678 to 2262). */
     if (c->year < 1678 || c->year > 2261)
         return false;
-    *ret_ns = (days_of(c->year, c->month, c->day) * 86400 + c->hour * 3600 + c->minute * 60 +
-               c->second) *
-              NS_PER_S;
+    *ret_ns =
+        (days_of(c->year, c->month, c->day) * 86400 + c->hour * 3600 + c->minute * 60 + c->second) *
+        NS_PER_S;
     return true;
 }
 
@@ -175,8 +175,8 @@ bool clock_parse_http(struct slice s, int64_t *ret_ns)
     if (sscanf(z, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GM%1[T]", &c.day, mon, &c.year,
                &c.hour, &c.minute, &c.second, rest) == 7) {
         ok = true;
-    } else if (sscanf(z, "%*[A-Za-z], %2d-%3[A-Za-z]-%2d %2d:%2d:%2d GM%1[T]", &c.day, mon,
-                      &c.year, &c.hour, &c.minute, &c.second, rest) == 7) {
+    } else if (sscanf(z, "%*[A-Za-z], %2d-%3[A-Za-z]-%2d %2d:%2d:%2d GM%1[T]", &c.day, mon, &c.year,
+                      &c.hour, &c.minute, &c.second, rest) == 7) {
         c.year += c.year < 70 ? 2000 : 1900;
         ok = true;
     } else {

@@ -2,8 +2,8 @@
 /*
  * clock — times of day and durations, and their forms on the wire.
  *
- * Wall times are nanoseconds since 1970 UTC (int64_t, names end in _ns); durations and deadlines are
- * of the monotonic clock.
+ * Wall times are nanoseconds since 1970 UTC (int64_t, names end in _ns); durations and deadlines
+ * are of the monotonic clock.
  *
  * Threads: any.
  */

@@ -132,8 +132,8 @@ bool base64url_decode(void *out, size_t *ret_n, struct slice in)
 
 static bool is_unreserved(unsigned char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '.' || c == '_' || c == '~';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
 }
 
 enum rc uri_encode(struct buf *out, struct slice in, bool keep_slash)
@@ -167,8 +167,8 @@ enum rc uri_encode(struct buf *out, struct slice in, bool keep_slash)
 
 enum rc uri_decode(struct arena *a, struct slice in, bool plus_is_space, struct slice *ret)
 {
-    bool plain = slice_find_char(in, '%') == in.n &&
-                 (!plus_is_space || slice_find_char(in, '+') == in.n);
+    bool plain =
+        slice_find_char(in, '%') == in.n && (!plus_is_space || slice_find_char(in, '+') == in.n);
     char *out, *d;
 
     if (plain) {

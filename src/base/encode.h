@@ -26,8 +26,8 @@ size_t base64url_encode(char *out, const void *in, size_t n);
 bool base64_decode(void *out, size_t *ret_n, struct slice in) MUST_CHECK;
 bool base64url_decode(void *out, size_t *ret_n, struct slice in) MUST_CHECK;
 
-/* Percent-encodes all but the unreserved characters of RFC 3986 §2.3, with upper-case digits; a slash
- * stays when keep_slash. This is the UriEncode of the SigV4 specification. */
+/* Percent-encodes all but the unreserved characters of RFC 3986 §2.3, with upper-case digits; a
+ * slash stays when keep_slash. This is the UriEncode of the SigV4 specification. */
 enum rc uri_encode(struct buf *out, struct slice in, bool keep_slash) MUST_CHECK;
 /* Decodes %XX; plus_is_space for query strings sent by forms. A bad escape is RC_INVALID.
  * The result lives in the arena (or is `in` itself when nothing was escaped). */

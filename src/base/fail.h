@@ -2,9 +2,9 @@
 /*
  * fail — the error note: what went wrong, said once where it is found, read once by who answers.
  *
- * A function that fails for a reason that a client should see calls fail_s3() and returns its result.
- * The note belongs to the running fiber (or thread, outside of fibers); the runtime switches
- * note_slot. Later notes replace earlier ones.
+ * A function that fails for a reason that a client should see calls fail_s3() and returns its
+ * result. The note belongs to the running fiber (or thread, outside of fibers); the runtime
+ * switches note_slot. Later notes replace earlier ones.
  *
  * Owns:    text is copied.
  * Threads: each fiber and thread has its own note.
@@ -36,10 +36,12 @@ struct note {
     char text[252];      /* replaces the table's message when not empty; NUL-terminated UTF-8 */
 };
 
-/* Where fail_s3() writes; NULL for the thread's own. Set by the runtime at each switch of fibers. */
+/* Where fail_s3() writes; NULL for the thread's own. Set by the runtime at each switch of fibers.
+ */
 extern _Thread_local struct note *note_slot;
 
-/* Notes the error with an optional text (NULL: the table's own message) and returns the error's rc. */
+/* Notes the error with an optional text (NULL: the table's own message) and returns the error's rc.
+ */
 enum rc fail_s3(enum s3_error e, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 /* As fail_s3, for an rc that needs no S3 error of its own: only a text for logs and answers. */
 enum rc fail_rc(enum rc rc, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;

@@ -16,12 +16,13 @@ static void usage(FILE *out)
 static void print_ops(FILE *out, bool markdown)
 {
     if (markdown)
-        fputs("| Operation | Method | Selected by | Action | Offered |\n|---|---|---|---|---|\n", out);
+        fputs("| Operation | Method | Selected by | Action | Offered |\n|---|---|---|---|---|\n",
+              out);
     for (size_t i = 0; i < s3_ops_n; i++) {
         const struct s3_op *op = &s3_ops[i];
         const char *by = op->sub ? op->sub : op->header ? op->header : "";
-        const char *format = markdown ? "| %s | %s %s | `%s` | %s | %s |\n"
-                                      : "%-44s %-7s %-8s %-28s %-44s %s\n";
+        const char *format =
+            markdown ? "| %s | %s %s | `%s` | %s | %s |\n" : "%-44s %-7s %-8s %-28s %-44s %s\n";
 
         fprintf(out, format, op->name, s3_method_name(op->method), s3_scope_name(op->scope), by,
                 op->action ? op->action : "", op->handler ? "yes" : "no");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rt — the runtime: one event loop per core, fibers pinned to loops, and a pool of threads for what blocks.
+ * rt — the runtime: one event loop per core, fibers pinned to loops, and a pool of threads for what
+ * blocks.
  *
  * Code on a fiber reads top to bottom. Every wait parks the fiber and lets its loop run others.
  *
  * Owns:    loops, pool threads and all fibers, from rt_start to rt_stop.
- * Errors:  a wait ends with RC_TIMEOUT at its deadline and RC_CANCELLED when the fiber was cancelled.
- * Threads: functions marked [any] may be called from every thread; the rest from a fiber or a callback
- *          of the loop that they act on.
+ * Errors:  a wait ends with RC_TIMEOUT at its deadline and RC_CANCELLED when the fiber was
+ * cancelled. Threads: functions marked [any] may be called from every thread; the rest from a fiber
+ * or a callback of the loop that they act on.
  */
 #ifndef STRATA_RT_RT_H
 #define STRATA_RT_RT_H
@@ -25,16 +26,18 @@ struct rt_config {
     unsigned fibers_max;      /* all loops together; 0: 100,000 */
 };
 
-/* Starts loops and pool threads. At most one runtime at a time in a process. SIGPIPE is ignored until rt_stop;
- * the runtime's threads block all other signals but those of faults. Before Linux 6.13 a stack takes two
- * mappings: vm.max_map_count bounds the fibers too (RC_NO_MEM). */
+/* Starts loops and pool threads. At most one runtime at a time in a process. SIGPIPE is ignored
+ * until rt_stop; the runtime's threads block all other signals but those of faults. Before
+ * Linux 6.13 a stack takes two mappings: vm.max_map_count bounds the fibers too (RC_NO_MEM). */
 enum rc rt_start(const struct rt_config *cfg, struct rt **ret_rt) MUST_CHECK;
-/* Cancels every fiber, waits until all have ended, joins all threads, frees everything. Not from a fiber. */
+/* Cancels every fiber, waits until all have ended, joins all threads, frees everything. Not from a
+ * fiber. */
 void rt_stop(struct rt *rt);
-unsigned rt_loops(const struct rt *rt);                     /* [any] */
-struct loop *rt_loop(const struct rt *rt, unsigned index);  /* [any] */
+unsigned rt_loops(const struct rt *rt);                    /* [any] */
+struct loop *rt_loop(const struct rt *rt, unsigned index); /* [any] */
 
-/* Runs fn on a fiber of loop 0 and waits for its end: for main() and tests. Not from a fiber. RC_NO_MEM. */
+/* Runs fn on a fiber of loop 0 and waits for its end: for main() and tests. Not from a fiber.
+ * RC_NO_MEM. */
 enum rc rt_run(struct rt *rt, void (*fn)(void *arg), void *arg) MUST_CHECK;
 
 struct rt_stats {
@@ -42,7 +45,8 @@ struct rt_stats {
     uint64_t fibers_now, fibers_peak, fibers_refused, stack_high_water; /* bytes, deepest seen */
     uint64_t offload_queued;
 };
-void rt_stats(const struct rt *rt, struct rt_stats *ret); /* [any] sums over the loops, not one instant */
+void rt_stats(const struct rt *rt,
+              struct rt_stats *ret); /* [any] sums over the loops, not one instant */
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
@@ -53,8 +57,8 @@ unsigned loop_index(const struct loop *l); /* [any] */
 int64_t loop_now_ns(const struct loop *l);
 struct rt *loop_rt(const struct loop *l); /* [any] */
 
-/* A message to a loop. The poster keeps the storage valid until run is called, on the loop, in posting
- * order per poster; run may free it. */
+/* A message to a loop. The poster keeps the storage valid until run is called, on the loop, in
+ * posting order per poster; run may free it. */
 struct loop_task {
     struct loop_task *next; /* private */
     void (*run)(struct loop_task *t);
@@ -78,7 +82,8 @@ void loop_timer_stop(struct loop_timer *t);
 
 #define NO_DEADLINE INT64_MAX
 
-/* Starts fn(arg) on a new fiber of l; runs soon, not at once. RC_NO_MEM, RC_UNAVAILABLE at fibers_max. */
+/* Starts fn(arg) on a new fiber of l; runs soon, not at once. RC_NO_MEM, RC_UNAVAILABLE at
+ * fibers_max. */
 enum rc fiber_spawn(struct loop *l, void (*fn)(void *arg), void *arg) MUST_CHECK; /* [any] */
 /* As fiber_spawn, from the loop itself and with a handle: the caller must end with fiber_join. */
 enum rc fiber_spawn_joinable(struct loop *l, void (*fn)(void *arg), void *arg,
@@ -87,7 +92,8 @@ enum rc fiber_spawn_joinable(struct loop *l, void (*fn)(void *arg), void *arg,
 void fiber_join(struct fiber *f);
 struct fiber *fiber_current(void); /* NULL when not on a fiber */
 
-/* The present wait of f, and each later one until fiber_uncancel, ends with RC_CANCELLED. Same loop. */
+/* The present wait of f, and each later one until fiber_uncancel, ends with RC_CANCELLED. Same
+ * loop. */
 void fiber_cancel(struct fiber *f);
 bool fiber_cancelled(void);
 /* Lets the running fiber wait again (to clean up); returns whether it had been cancelled. */
@@ -122,9 +128,10 @@ struct loop_task *waiter_wake_task(struct waiter *w); /* [any] */
 
 /* ---- blocking work -------------------------------------------------------------------------- */
 
-/* Runs fn(arg) on a pool thread and parks until it is done (always: neither deadline nor cancellation
- * ends the wait, so arg may live on the stack). Off fibers it runs fn inline. RC_UNAVAILABLE when the
- * queue is full (then fn did not run). note_slot points to the fiber's note inside fn. */
+/* Runs fn(arg) on a pool thread and parks until it is done (always: neither deadline nor
+ * cancellation ends the wait, so arg may live on the stack). Off fibers it runs fn inline.
+ * RC_UNAVAILABLE when the queue is full (then fn did not run). note_slot points to the fiber's note
+ * inside fn. */
 enum rc offload(void (*fn)(void *arg), void *arg) MUST_CHECK;
 /* Queues fn(arg) on the pool without waiting. done->run is then called on `l`. */
 struct offload_job {

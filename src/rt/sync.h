@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sync — what fibers wait for each other with: mutex, condition, semaphore, wait group, bounded queue.
+ * sync — what fibers wait for each other with: mutex, condition, semaphore, wait group, bounded
+ * queue.
  *
  * All may be used by fibers of different loops at once. Waiting is first come, first served.
  *
@@ -36,7 +37,8 @@ struct fiber_cond {
 void fiber_cond_init(struct fiber_cond *c);
 void fiber_cond_fini(struct fiber_cond *c);
 /* Releases m while waiting and always holds it again on return. */
-enum rc fiber_cond_wait(struct fiber_cond *c, struct fiber_mutex *m, int64_t deadline_ns) MUST_CHECK;
+enum rc fiber_cond_wait(struct fiber_cond *c, struct fiber_mutex *m,
+                        int64_t deadline_ns) MUST_CHECK;
 void fiber_cond_signal(struct fiber_cond *c);
 void fiber_cond_broadcast(struct fiber_cond *c);
 
