@@ -23,10 +23,13 @@
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 #endif
 
-#define POOL_MAX 1024     /* stacks kept by a loop */
-#define POOL_RESERVE 64   /* of these, so many keep their memory */
+#define POOL_MAX 256      /* stacks kept by a loop */
+#define SPARE_MAX 1024    /* stacks kept for all loops */
+#define POOL_RESERVE 64   /* of a loop's, so many keep their memory */
 #define MEASURE_EVERY 256 /* releases per look at a stack's high-water mark */
 #define TRIM_AFTER_NS NS_PER_S
+#define TRIM_BATCH 64
+#define TRIM_PAUSE_NS (10 * NS_PER_MS)
 
 enum waiter_state { W_INIT, W_PARKED, W_WOKEN };
 
@@ -112,21 +115,55 @@ static void destroy(struct loop *l, struct fiber *f)
 {
 #ifdef RT_ASAN
     /* ASan frees what it keeps for a stack only when that leaves for good. */
+    f->loop = l;
     f->fn = NULL;
     to_fiber(l, f);
 #endif
     stack_free(f);
 }
 
+/* Pops one; NULL when there is none. */
+static struct fiber *take_spare(struct rt *rt)
+{
+    struct fiber *f;
+
+    pthread_mutex_lock(&rt->spare_lock);
+    f = rt->spare;
+    if (f) {
+        rt->spare = f->next;
+        rt->spare_n--;
+    }
+    pthread_mutex_unlock(&rt->spare_lock);
+    return f;
+}
+
+static bool give_spare(struct rt *rt, struct fiber *f)
+{
+    bool room;
+
+    pthread_mutex_lock(&rt->spare_lock);
+    room = rt->spare_n < SPARE_MAX;
+    if (room) {
+        f->next = rt->spare;
+        rt->spare = f;
+        rt->spare_n++;
+    }
+    pthread_mutex_unlock(&rt->spare_lock);
+    return room;
+}
+
+/* The last loop to end frees the last spare ones. */
 void fiber_pool_free(struct loop *l)
 {
-    loop_timer_stop(&l->trim_timer);
-    while (l->pool) {
-        struct fiber *f = l->pool;
+    struct fiber *f;
 
+    loop_timer_stop(&l->trim_timer);
+    while ((f = l->pool)) {
         l->pool = f->next;
         destroy(l, f);
     }
+    while ((f = take_spare(l->rt)))
+        destroy(l, f);
 }
 
 static void measure(struct loop *l, const struct fiber *f)
@@ -137,18 +174,63 @@ static void measure(struct loop *l, const struct fiber *f)
         __atomic_store_n(&l->stack_high_water, n, __ATOMIC_RELAXED);
 }
 
-/* Gives back the memory of stacks that a burst left behind. */
-static void trim(struct loop_timer *t)
-{
-    struct loop *l = t->loop;
-    unsigned i = 0;
+static void trim(struct loop_timer *t);
 
-    for (struct fiber *f = l->pool; f; f = f->next) {
+static void trim_later(struct loop *l, int64_t after_ns)
+{
+    enum rc rc;
+
+    if (l->trim_timer.heap_pos)
+        return;
+    l->trim_timer.fire = trim;
+    rc = loop_timer_start(l, &l->trim_timer, l->now_ns + after_ns);
+    (void)rc; /* without memory: the next release tries again */
+}
+
+/* False when there is more to do. */
+static bool trim_list(struct loop *l, struct fiber *f)
+{
+    unsigned i = 0, trimmed = 0;
+
+    for (; f; f = f->next) {
         if (i++ < POOL_RESERVE || f->trimmed)
             continue;
+        if (trimmed++ == TRIM_BATCH)
+            return false;
         measure(l, f);
         stack_trim(f);
         f->trimmed = true;
+    }
+    return true;
+}
+
+/* Gives back the memory of stacks that a burst left behind. */
+static void trim(struct loop_timer *t)
+{
+    struct loop *l = container_of(t, struct loop, trim_timer);
+    bool done = trim_list(l, l->pool);
+
+    pthread_mutex_lock(&l->rt->spare_lock);
+    done &= trim_list(l, l->rt->spare);
+    pthread_mutex_unlock(&l->rt->spare_lock);
+    if (!done)
+        trim_later(l, TRIM_PAUSE_NS);
+}
+
+/* Puts the stack of an ended fiber where the next spawn finds it. */
+static void keep(struct loop *l, struct fiber *f)
+{
+    f->trimmed = false;
+    if (l->pool_n < POOL_MAX) {
+        f->next = l->pool;
+        l->pool = f;
+        if (++l->pool_n > POOL_RESERVE)
+            trim_later(l, TRIM_AFTER_NS);
+        return;
+    }
+    if (!give_spare(l->rt, f)) {
+        measure(l, f);
+        destroy(l, f);
     }
 }
 
@@ -160,20 +242,7 @@ static void release(struct loop *l, struct fiber *f)
     l->fibers--;
     if (l->released++ % MEASURE_EVERY == 0)
         measure(l, f);
-    if (l->pool_n == POOL_MAX) {
-        measure(l, f);
-        destroy(l, f);
-    } else {
-        f->next = l->pool;
-        l->pool = f;
-        f->trimmed = false;
-        if (++l->pool_n > POOL_RESERVE && l->trim_timer.heap_pos == 0) {
-            l->trim_timer.fire = trim;
-            /* Out of memory: the next release tries again. */
-            enum rc rc = loop_timer_start(l, &l->trim_timer, l->now_ns + TRIM_AFTER_NS);
-            (void)rc;
-        }
-    }
+    keep(l, f);
     rt_fiber_leave(l->rt);
 }
 
@@ -226,17 +295,16 @@ static void arrive(struct loop_task *t)
 
 static enum rc spawn(struct loop *l, void (*fn)(void *arg), void *arg, struct fiber **ret)
 {
-    bool here = l == loop_self;
     struct fiber *f;
     enum rc rc = rt_fiber_enter(l->rt);
 
     if (rc != RC_OK)
         return rc;
-    if (here && l->pool) {
+    if (l == loop_self && l->pool) {
         f = l->pool;
         l->pool = f->next;
         l->pool_n--;
-    } else {
+    } else if (!(f = take_spare(l->rt))) {
         rc = build(l->rt, &f);
         if (rc != RC_OK) {
             rt_fiber_leave(l->rt);

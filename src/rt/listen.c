@@ -191,6 +191,7 @@ enum rc io_listen(const char *address, bool reuse_port, int *ret_fd, uint16_t *r
 enum rc io_accept(struct io *listener, int *ret_fd, int64_t deadline_ns)
 {
     for (;;) {
+        int64_t pause_ns;
         enum rc rc;
         int fd;
 
@@ -209,7 +210,10 @@ enum rc io_accept(struct io *listener, int *ret_fd, int64_t deadline_ns)
         case ENFILE:
         case ENOBUFS:
         case ENOMEM:
-            rc = fiber_sleep_until(MIN(clock_mono_ns() + ACCEPT_PAUSE_MS * NS_PER_MS, deadline_ns));
+            pause_ns = clock_mono_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;
+            rc = fiber_sleep_until(MIN(pause_ns, deadline_ns));
+            if (rc == RC_OK && pause_ns >= deadline_ns)
+                rc = RC_TIMEOUT;
             break;
         case EBADF:
         case EINVAL:

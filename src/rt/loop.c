@@ -149,11 +149,14 @@ static int wait_events(struct loop *l, int64_t wait_ns)
 /* How long to block: 0 when there is work, -1 for ever. */
 static int64_t idle_ns(const struct loop *l)
 {
+    int64_t left;
+
     if (l->ready_head)
         return 0;
     if (l->heap_n == 0)
         return -1;
-    return MAX(l->heap[1]->at_ns - clock_mono_ns(), 0);
+    left = l->heap[1]->at_ns - clock_mono_ns();
+    return MAX(left, 0);
 }
 
 static void poll_events(struct loop *l)

@@ -71,6 +71,7 @@ static void free_rt(struct rt *rt)
     free(rt->loops);
     pthread_cond_destroy(&rt->all_ended);
     pthread_mutex_destroy(&rt->lock);
+    pthread_mutex_destroy(&rt->spare_lock);
     stack_guard_restore();
     sigaction(SIGPIPE, &rt->old_sigpipe, NULL);
     rt_the = NULL;
@@ -127,6 +128,7 @@ enum rc rt_start(const struct rt_config *cfg, struct rt **ret_rt)
 #endif
     pthread_mutex_init(&rt->lock, NULL);
     pthread_cond_init(&rt->all_ended, NULL);
+    pthread_mutex_init(&rt->spare_lock, NULL);
     sigaction(SIGPIPE, &ignore, &rt->old_sigpipe);
     stack_guard_install();
     rt_the = rt;

@@ -25,7 +25,9 @@ struct rt_config {
     unsigned fibers_max;      /* all loops together; 0: 100,000 */
 };
 
-/* Starts loops and pool threads. At most one runtime at a time in a process. */
+/* Starts loops and pool threads. At most one runtime at a time in a process. SIGPIPE is ignored until rt_stop;
+ * the runtime's threads block all other signals but those of faults. Before Linux 6.13 a stack takes two
+ * mappings: vm.max_map_count bounds the fibers too (RC_NO_MEM). */
 enum rc rt_start(const struct rt_config *cfg, struct rt **ret_rt) MUST_CHECK;
 /* Cancels every fiber, waits until all have ended, joins all threads, frees everything. Not from a fiber. */
 void rt_stop(struct rt *rt);

@@ -36,7 +36,8 @@
 
 /* ---- contexts: switch_*.S, switch_ucontext.c ------------------------------------------------- */
 
-#if defined(__x86_64__) || defined(__aarch64__)
+/* -DRT_UCONTEXT chooses the portable one everywhere. */
+#if !defined(RT_UCONTEXT) && (defined(__x86_64__) || defined(__aarch64__))
 struct ctx {
     void *sp;
 };
@@ -190,6 +191,9 @@ struct rt {
     bool stopping;                    /* atomic */
     pthread_mutex_t lock;             /* with all_ended: fibers_now became 0 */
     pthread_cond_t all_ended;
+    pthread_mutex_t spare_lock; /* guards spare, spare_n */
+    struct fiber *spare;        /* what overflows the loops' pools, for spawns from elsewhere */
+    unsigned spare_n;
     struct offload_pool pool;
     struct sigaction old_sigpipe;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rt/rt_priv.h"
 
-#if defined(__x86_64__)
+#if !defined(RT_UCONTEXT) && defined(__x86_64__)
 
 void ctx_init(struct ctx *c, void *stack_lo, void *stack_top, void (*entry)(void))
 {
@@ -14,7 +14,7 @@ void ctx_init(struct ctx *c, void *stack_lo, void *stack_top, void (*entry)(void
     c->sp = sp;
 }
 
-#elif defined(__aarch64__)
+#elif !defined(RT_UCONTEXT) && defined(__aarch64__)
 
 void ctx_init(struct ctx *c, void *stack_lo, void *stack_top, void (*entry)(void))
 {

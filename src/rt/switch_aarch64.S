@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ctx_switch for AAPCS64: x19-x30, d8-d15 and sp are kept over calls. */
-#ifdef __aarch64__
+#if defined(__aarch64__) && !defined(RT_UCONTEXT)
 	.text
 	.globl ctx_switch
 	.type ctx_switch, %function

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ctx_switch for the System V ABI of x86-64. Nobody here changes MXCSR or the x87 control word. */
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(RT_UCONTEXT)
 	.text
 	.globl ctx_switch
 	.type ctx_switch, @function
