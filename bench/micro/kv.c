@@ -75,9 +75,9 @@ static void put(struct bench *b, uint64_t *random)
     if (rc != RC_NOT_FOUND)
         check(rc, "txn_get");
     check(kv_txn_put(t, SLICE("o/bucket/0"), key, slice_of(value, b->value_n)), "put");
-    check(kv_txn_add(t, SLICE("s/bucket"), slice_of("0123456789abcdef" + (*random & 7), 1), deltas,
-                     2),
-          "add");
+    check(
+        kv_txn_add(t, SLICE("s/bucket"), slice_of(&"0123456789abcdef"[*random & 7], 1), deltas, 2),
+        "add");
     rc = kv_txn_commit(t);
     if (rc != RC_CONFLICT)
         check(rc, "commit");

@@ -58,7 +58,7 @@ static enum rc read_row(struct kv_txn *t, struct closing *c, struct row_bucket *
     rc = kv_txn_get(t, KEYS_BUCKET_ROW, c->arena, &item);
     if (!rc)
         rc = row_bucket_decode(c->arena, item.value, ret);
-    if (!rc && memcmp(ret->bucket.id, c->bucket->id, META_BUCKET_ID_SIZE))
+    if (!rc && memcmp(ret->bucket.id, c->bucket->id, META_BUCKET_ID_SIZE) != 0)
         rc = RC_NOT_FOUND;
     return rc == RC_NOT_FOUND ? meta_no_such_bucket() : rc;
 }

@@ -67,7 +67,8 @@ static enum rc clear_token(struct kv_txn *t, void *arg)
     rc = kv_txn_get(t, KEYS_BUCKET_ROW, r->arena, &item);
     if (!rc)
         rc = row_bucket_decode(r->arena, item.value, &row);
-    if (rc == RC_NOT_FOUND || (!rc && memcmp(row.bucket.id, r->bucket->id, META_BUCKET_ID_SIZE))) {
+    if (rc == RC_NOT_FOUND ||
+        (!rc && memcmp(row.bucket.id, r->bucket->id, META_BUCKET_ID_SIZE) != 0)) {
         r->gone = true;
         return RC_OK;
     }
@@ -159,7 +160,7 @@ enum rc guard_resolve(struct meta *m, const struct meta_bucket *b, unsigned shar
     rc = meta_bucket_row_get(m, &a, b->name, &row);
     if (rc && rc != RC_NOT_FOUND)
         return rc;
-    if (rc || memcmp(row.bucket.id, b->id, META_BUCKET_ID_SIZE)) {
+    if (rc || memcmp(row.bucket.id, b->id, META_BUCKET_ID_SIZE) != 0) {
         bucket_cache_forget(&m->cache, b->name);
         return meta_no_such_bucket();
     }

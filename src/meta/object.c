@@ -109,7 +109,7 @@ static bool same_extents(const struct meta_object *a, const struct meta_object *
     if (a->extents_n != b->extents_n)
         return false;
     for (size_t i = 0; i < a->extents_n; i++)
-        if (memcmp(a->extents[i].id, b->extents[i].id, DATA_ID_SIZE) ||
+        if (memcmp(a->extents[i].id, b->extents[i].id, DATA_ID_SIZE) != 0 ||
             a->extents[i].length != b->extents[i].length)
             return false;
     return true;

@@ -200,13 +200,13 @@ enum rc s3_sums_check(struct s3_call *c, struct s3_sums *s, const struct auth_bo
 {
     enum rc rc;
 
-    if (s->has_md5 && memcmp(s->md5, got->md5, MD5_SIZE))
+    if (s->has_md5 && memcmp(s->md5, got->md5, MD5_SIZE) != 0)
         return fail_s3(S3E_BAD_DIGEST,
                        "The Content-MD5 you specified did not match what we received.");
     rc = check_payload_hash(c, got);
     if (!rc && s->in_trailer)
         rc = take_trailer(s, body);
-    if (!rc && s->has_value && memcmp(s->value, got->sum[s->kind], kinds[s->kind].size))
+    if (!rc && s->has_value && memcmp(s->value, got->sum[s->kind], kinds[s->kind].size) != 0)
         rc = fail_s3(S3E_BAD_DIGEST, "The %s you specified did not match the calculated checksum.",
                      kinds[s->kind].name);
     return rc;

@@ -305,11 +305,13 @@ static void items_live_until_the_next_call(struct kv_env *env)
 static void sizes_up_to_the_limits_are_kept(struct kv_env *env)
 {
     char *big = malloc(KV_VALUE_MAX + 1);
-    struct slice partition = slice_of(big, KV_PARTITION_MAX), key = slice_of(big, KV_KEY_MAX);
+    struct slice partition, key;
 
     CHECK(big);
     for (size_t i = 0; i <= KV_VALUE_MAX; i++)
         big[i] = (char)(i % 251 + 5);
+    partition = slice_of(big, KV_PARTITION_MAX);
+    key = slice_of(big, KV_KEY_MAX);
     kv_put1(env, partition, key, slice_of(big, KV_VALUE_MAX));
     kv_expect(env, partition, key, slice_of(big, KV_VALUE_MAX));
     kv_expect_keys(env, &(struct kv_range){ .partition = partition }, &key, 1);

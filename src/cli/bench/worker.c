@@ -308,7 +308,7 @@ static void verify_body(void *arg, const char *p, size_t n)
 
     if (v->c->response.status / 100 != 2)
         take_body(v->c, p, n);
-    else if (at + n > v->size || memcmp(p, bench_pattern(v->c->request.object) + at, n))
+    else if (at + n > v->size || memcmp(p, bench_pattern(v->c->request.object) + at, n) != 0)
         v->c->mismatch = true;
 }
 
