@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * meta — the domain model over the KV: buckets, objects, listings, the GC queue. One implementation for all
- * KV drivers; knows no HTTP and no chunk bytes.
+ * meta — the domain model over the KV: buckets, objects, listings, the GC queue. One implementation
+ * for all KV drivers; knows no HTTP and no chunk bytes.
  *
  * Owns:    results live in the arena that the caller passed.
  * Errors:  S3 meanings are noted by fail_s3() where they are found (NoSuchBucket, NoSuchKey,
@@ -20,10 +20,10 @@
 struct meta;
 
 struct meta_config {
-    struct kv *kv;             /* borrowed */
-    unsigned index_shards;     /* partitions of a new bucket's index; 1 on ordered drivers */
-    uint32_t gc_grace_ms;      /* before queued chunks may be deleted */
-    uint32_t bucket_cache_ms;  /* longest staleness of cached bucket rows; 0: no cache */
+    struct kv *kv;                  /* borrowed */
+    unsigned index_shards;          /* partitions of a new bucket's index; 1 on ordered drivers */
+    uint32_t gc_grace_ms;           /* before queued chunks may be deleted */
+    uint32_t bucket_cache_ms;       /* longest staleness of cached bucket rows; 0: no cache */
     unsigned buckets_per_owner_max; /* 0: 1000 */
 };
 enum rc meta_new(const struct meta_config *cfg, struct meta **ret) MUST_CHECK;
@@ -34,12 +34,14 @@ struct kv *meta_kv(struct meta *m);
 
 struct meta_bucket {
     unsigned char id[META_BUCKET_ID_SIZE];
-    struct slice name, owner, region; /* owner: account id; region: LocationConstraint as given, may be "" */
-    int64_t created_ns;               /* wall */
+    struct slice name, owner,
+        region;         /* owner: account id; region: LocationConstraint as given, may be "" */
+    int64_t created_ns; /* wall */
     unsigned index_shards;
 };
 
-/* AWS "Bucket naming rules" for general purpose buckets, and the names that the gateway itself uses. */
+/* AWS "Bucket naming rules" for general purpose buckets, and the names that the gateway itself
+ * uses. */
 bool meta_bucket_name_valid(struct slice name);
 
 /* name, owner and region are taken from *b; id and created_ns are filled. S3E_INVALID_BUCKET_NAME,
@@ -85,39 +87,40 @@ enum meta_checksum {
 
 /* What a listing prints. */
 struct meta_head {
-    uint64_t size;            /* bytes */
-    int64_t mtime_ns;         /* wall */
-    unsigned char md5[16];    /* of the body, or of the parts' MD5s */
-    uint32_t parts;           /* 0: not multipart; else the ETag ends in "-<parts>" */
-    uint8_t sum_kind;         /* enum meta_checksum */
+    uint64_t size;         /* bytes */
+    int64_t mtime_ns;      /* wall */
+    unsigned char md5[16]; /* of the body, or of the parts' MD5s */
+    uint32_t parts;        /* 0: not multipart; else the ETag ends in "-<parts>" */
+    uint8_t sum_kind;      /* enum meta_checksum */
     bool sum_composite;
     struct slice storage_class; /* "STANDARD" when empty */
 };
 
 struct meta_object {
     struct meta_head head;
-    struct slice content_type;       /* "" = none given */
-    struct meta_pair *headers;       /* Content-Encoding, Cache-Control, …: canonical names */
+    struct slice content_type; /* "" = none given */
+    struct meta_pair *headers; /* Content-Encoding, Cache-Control, …: canonical names */
     size_t headers_n;
-    struct meta_pair *user;          /* x-amz-meta-*: names without the prefix, lower case */
+    struct meta_pair *user; /* x-amz-meta-*: names without the prefix, lower case */
     size_t user_n;
     unsigned char sum[META_SUM_SIZE_MAX];
-    struct extent *extents;          /* the manifest, in order; empty for inline objects */
+    struct extent *extents; /* the manifest, in order; empty for inline objects */
     size_t extents_n;
     bool is_inline;
-    struct slice body;               /* of an inline object */
-    uint64_t row_version;            /* of the KV entry */
+    struct slice body;    /* of an inline object */
+    uint64_t row_version; /* of the KV entry */
 };
 
 /* Conditions of a write or delete, checked in its transaction (atomically). Absent: all zero.
  * if_match on a missing object is S3E_NO_SUCH_KEY; a failed one S3E_PRECONDITION_FAILED. */
 struct meta_cond {
-    uint64_t row_version;                 /* not 0: the row must still be this one, else RC_CONFLICT; keeps its
-                                           * extents off the GC queue when o has the same */
-    struct slice if_match, if_none_match; /* header values: "*", or list of quoted or bare ETags; p NULL: none */
-    bool has_if_size, has_if_mtime;       /* DeleteObject's x-amz-if-match-size, -last-modified-time */
+    uint64_t row_version; /* not 0: the row must still be this one, else RC_CONFLICT; keeps its
+                           * extents off the GC queue when o has the same */
+    struct slice if_match,
+        if_none_match; /* header values: "*", or list of quoted or bare ETags; p NULL: none */
+    bool has_if_size, has_if_mtime; /* DeleteObject's x-amz-if-match-size, -last-modified-time */
     uint64_t if_size;
-    int64_t if_mtime_ns;                  /* compared to the second */
+    int64_t if_mtime_ns; /* compared to the second */
 };
 
 /* "9a03…" or "9a03…-7" without quotes into out; returns the length. */
@@ -129,10 +132,11 @@ bool meta_etag_matches(struct slice header_value, const struct meta_head *h);
 /* S3E_NO_SUCH_KEY. head_only leaves out body and extents where that is cheaper. */
 enum rc meta_object_get(struct meta *m, struct arena *a, const struct meta_bucket *b,
                         struct slice key, bool head_only, struct meta_object *ret) MUST_CHECK;
-/* Installs the row in one transaction: conditions, statistics, and the replaced object's extents on the GC queue.
- * mtime_ns is set here, never going backwards for a key. S3E_NO_SUCH_BUCKET when the bucket is gone by now.
- * On any failure the caller still owns o's extents (meta_gc_add them), but for RC_TIMEOUT: whether the row was
- * written is then unknown, and the extents must be left alone. */
+/* Installs the row in one transaction: conditions, statistics, and the replaced object's extents on
+ * the GC queue. mtime_ns is set here, never going backwards for a key. S3E_NO_SUCH_BUCKET when the
+ * bucket is gone by now. On any failure the caller still owns o's extents (meta_gc_add them), but
+ * for RC_TIMEOUT: whether the row was written is then unknown, and the extents must be left alone.
+ */
 enum rc meta_object_put(struct meta *m, const struct meta_bucket *b, struct slice key,
                         struct meta_object *o, const struct meta_cond *cond) MUST_CHECK;
 /* A missing object is RC_OK unless a condition says otherwise; *ret_existed may be NULL. */
