@@ -110,21 +110,6 @@ enum rc http_net_try_read(struct http_conn *c, void *p, size_t n, size_t *ret_n)
     return rc;
 }
 
-/* Drops n written bytes from the front; true when nothing is left. */
-static bool iov_advance(struct iovec **iov, int *iov_n, size_t n)
-{
-    while (*iov_n > 0 && n >= (*iov)->iov_len) {
-        n -= (*iov)->iov_len;
-        (*iov)++;
-        (*iov_n)--;
-    }
-    if (*iov_n > 0) {
-        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
-        (*iov)->iov_len -= n;
-    }
-    return *iov_n == 0;
-}
-
 static enum rc plain_write(struct http_conn *c, struct iovec *iov, int iov_n)
 {
     for (;;) {
@@ -133,7 +118,8 @@ static enum rc plain_write(struct http_conn *c, struct iovec *iov, int iov_n)
         enum rc rc;
 
         if (n >= 0) {
-            if (iov_advance(&iov, &iov_n, (size_t)n))
+            iov_advance(&iov, &iov_n, (size_t)n);
+            if (iov_n == 0)
                 return RC_OK;
             continue;
         }

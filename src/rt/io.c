@@ -181,8 +181,7 @@ enum rc io_try_read(struct io *io, void *p, size_t n, size_t *ret_n)
     return read_once(io, p, n, ret_n);
 }
 
-/* Drops n written bytes from the front. */
-static void advance(struct iovec **iov, int *iov_n, size_t n)
+void iov_advance(struct iovec **iov, int *iov_n, size_t n)
 {
     while (*iov_n > 0 && n >= (*iov)->iov_len) {
         n -= (*iov)->iov_len;
@@ -197,7 +196,7 @@ static void advance(struct iovec **iov, int *iov_n, size_t n)
 
 enum rc io_writev(struct io *io, struct iovec *iov, int iov_n, int64_t deadline_ns)
 {
-    advance(&iov, &iov_n, 0);
+    iov_advance(&iov, &iov_n, 0);
     while (iov_n > 0) {
         ssize_t n;
         enum rc rc;
@@ -206,7 +205,7 @@ enum rc io_writev(struct io *io, struct iovec *iov, int iov_n, int64_t deadline_
             return RC_CANCELLED;
         n = writev(io->fd, iov, MIN(iov_n, IOV_MAX));
         if (n >= 0) {
-            advance(&iov, &iov_n, (size_t)n);
+            iov_advance(&iov, &iov_n, (size_t)n);
             continue;
         }
         if (errno == EINTR)

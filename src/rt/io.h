@@ -36,6 +36,9 @@ enum rc io_try_read(struct io *io, void *p, size_t n, size_t *ret_n) MUST_CHECK;
 /* All of it. iov is consumed (modified). */
 enum rc io_writev(struct io *io, struct iovec *iov, int iov_n, int64_t deadline_ns) MUST_CHECK;
 enum rc io_write(struct io *io, const void *p, size_t n, int64_t deadline_ns) MUST_CHECK;
+/* Drops n written bytes from the front of a vector, and empty elements; *iov_n becomes 0 at its
+ * end. */
+void iov_advance(struct iovec **iov, int *iov_n, size_t n);
 /* Waits for readiness alone (for TLS libraries that do the reading themselves). */
 enum rc io_wait_readable(struct io *io, int64_t deadline_ns) MUST_CHECK;
 enum rc io_wait_writable(struct io *io, int64_t deadline_ns) MUST_CHECK;
